@@ -437,18 +437,26 @@ struct hearth_session_params {
     // sequences, and one more. 0: max_seqs + 2.
     int max_states;
     int reserved; // 0
-    // A device (a GPU) that computes the last layers of the model, and its head, beside the CPU: its number in the
-    // list of hearth_device_at() or a part of its name, or "auto": the first that is no CPU; NULL: none. No result
-    // depends on it. Models with experts, recurrent layers or latent attention, and caches of Q8_0, leave it the head
-    // alone.
+    // Devices (GPUs) that compute the last layers of the model, and its head, beside the CPU: numbers in the list of
+    // hearth_device_at() or parts of names, separated by commas, at most HEARTH_DEVICES_MOST, the one with the last
+    // layers last; or "auto": the first that is no CPU; "all": all that are none; NULL: none. No result depends on them.
+    // Models with experts, recurrent layers or latent attention, and caches of Q8_0, leave them the head, and experts.
     const char *device;
-    // Bytes of its memory that may be used. 0: nine tenths of what is free there; where that is the system's memory,
-    // no more than half of what is free besides the budget.
+    // Bytes of each device's memory that may be used. 0: nine tenths of what is free there; where that is the system's
+    // memory, no more than half of what is free besides the budget, for all such devices together.
     uint64_t vram;
     int device_layers; // so many layers at most, the last ones; the head is one more. 0: as many as there is room for
-    int device_inexact; // not 0: also a device that gives other bits than the CPU, so that results depend on it
-    enum hearth_device_prompts device_prompts;
-    int reserved_2; // 0
+    int device_inexact; // not 0: also devices that give other bits than the CPU, so that results depend on them
+    enum hearth_device_prompts device_prompts; // of a session with one device
+    int n_vrams, n_device_shares;              // lengths of the lists that follow
+    int reserved_2;                            // 0
+    // [n_vrams] the same as `vram`, which does not count then, of each device; read while the session opens. n_vrams is
+    // 0, or the number of devices.
+    const uint64_t *vrams;
+    // [n_device_shares] which share of the layers each device has, as far as there is room, relative to those of the
+    // others (3 and 1: three quarters, one quarter); read while the session opens. n_device_shares is the number of
+    // devices, or 0: the fastest device has as many as there is room for, then the next one.
+    const float *device_shares;
 };
 
 // Fills a struct of `size` bytes with the defaults: one sequence, the file's predict_threshold, all else
@@ -497,6 +505,8 @@ int64_t hearth_session_kv_tokens(const struct hearth_session *session);
 int64_t hearth_session_kv_free(const struct hearth_session *session);
 
 // ---- devices
+
+#define HEARTH_DEVICES_MOST 16 // of one session
 
 // A device that the system's drivers name.
 struct hearth_device {
@@ -763,13 +773,13 @@ struct hearth_kv_stats {
     uint64_t pages_shared; // held by several
 };
 
-// Of a session's device since the session was opened; zeros without one.
+// Of a device of a session since this was opened; zeros where there is none.
 struct hearth_device_stats {
     const char *name;              // NULL: there is none. As long as the session
     int works;                     // 0: it has failed, and the CPU does its work
-    int layers;                    // of the model, the last ones
+    int layers;                    // of the model, that follow one another
     int head;                      // and its head
-    uint64_t neurons;              // hot ones of the other layers
+    uint64_t neurons;              // hot ones of layers that no device has
     uint64_t bytes;                // of its memory
     uint64_t tokens;               // that went through its layers
     uint64_t runs;                 // of kernels
@@ -777,6 +787,8 @@ struct hearth_device_stats {
     uint64_t experts;              // hot ones that it has
     uint64_t expert_rows;          // rows that went through these
     uint64_t through; // prompt tokens that passed the CPU's layers there, whose weights came for that
+    int first_layer;  // of its layers
+    int reserved;     // 0
 };
 
 // Of a session since it was opened.
@@ -811,9 +823,13 @@ void hearth_session_kv_stats(const struct hearth_session *session, struct hearth
 void hearth_session_streaming_stats(const struct hearth_session *session, struct hearth_streaming_stats *out,
                                     size_t size);
 
-// The same of the session's device. Threads: one at a time.
+// The same of the session's device, of several the first. Threads: one at a time.
 void hearth_session_device_stats(const struct hearth_session *session, struct hearth_device_stats *out,
                                  size_t size);
+// The same of device number `index`, in the order of hearth_session_params.device. Returns how many devices the session
+// has. Threads: one at a time.
+int hearth_session_device_stats_at(const struct hearth_session *session, int index,
+                                   struct hearth_device_stats *out, size_t size);
 
 // From now on writes down which neurons each step needs (docs/trace.md): the computed ones where predictors
 // name them, else the active ones. The file appears under `path` when hearth_session_trace_end() is called,

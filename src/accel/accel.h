@@ -110,6 +110,12 @@ extern const struct hearth_accel_backend hearth_accel_opencl; // opencl.c
 // Devices of all back ends, at most `cap` described; returns how many there are.
 int hearth_accel_list(struct hearth_accel_info *out, int cap);
 
+// Devices that one text can mean.
+#define HEARTH_ACCEL_MOST 16
+// Which devices a text means: numbers in the list or parts of names, separated by commas (the same may come twice);
+// "auto", or NULL: the first that is no CPU; "all": all that are none, without those that an earlier back end has by the
+// same name. Their numbers in the list, [HEARTH_ACCEL_MOST]. Returns how many; HEARTH_E_INVALID, HEARTH_E_MEMORY.
+int hearth_accel_choose(int *numbers, const char *text, struct hearth_error *err);
 // The device that is meant, as below. False: there is none.
 bool hearth_accel_find(struct hearth_accel_info *out, const char *device);
 
@@ -130,6 +136,9 @@ void hearth_accel_close(struct hearth_accel **a);
 const struct hearth_accel_info *hearth_accel_describe(const struct hearth_accel *a);
 // Bytes of its memory that nobody has now; all of it where its driver does not say.
 uint64_t hearth_accel_free_memory(const struct hearth_accel *a);
+// Bytes of 4-bit weights that it goes through in a second, as in a step of one row, which is what a large matrix of its
+// own takes now; takes some milliseconds, and 18 MiB of its memory until then. 0: it has failed (and keeps why).
+double hearth_accel_speed(struct hearth_accel *a);
 
 // What it was told since it was opened.
 struct hearth_accel_stats {

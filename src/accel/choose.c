@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which devices there are, and opening one.
+// Which devices there are, which of them a text means, and opening one.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +66,86 @@ bool hearth_accel_find(struct hearth_accel_info *out, const char *device)
     return at >= 0;
 }
 
+static int fail_to_find(int n, const char *device, struct hearth_error *err)
+{
+    if (!n)
+        return hearth_fail(err, HEARTH_E_INVALID,
+                           "there is no device: no driver of OpenCL or CUDA names one");
+    if (!device)
+        return hearth_fail(
+            err, HEARTH_E_INVALID,
+            "there is no GPU: a device that computes on the CPU must be named (hearth devices lists them)");
+    return hearth_fail(err, HEARTH_E_INVALID, "there is no device \"%s\": hearth devices lists them", device);
+}
+
+// ---- several
+
+static bool is_all(const char *text)
+{
+    return text && !strcmp(text, "all");
+}
+
+// Whether an earlier back end has a device of the same name: it is the same device.
+static bool comes_again(const struct hearth_accel_info *list, int i)
+{
+    for (int k = 0; k < i; k++)
+        if (list[k].backend != list[i].backend && !strcmp(list[k].name, list[i].name))
+            return true;
+    return false;
+}
+
+static int choose_all(int *numbers, const struct hearth_accel_info *list, int n, struct hearth_error *err)
+{
+    int count = 0;
+    for (int i = 0; i < n && count < HEARTH_ACCEL_MOST; i++)
+        if (!list[i].is_cpu && !comes_again(list, i))
+            numbers[count++] = i;
+    return count ? count : fail_to_find(n, NULL, err);
+}
+
+static int choose_named(int *numbers, const char *text, const struct hearth_accel_info *list, int n,
+                        struct hearth_error *err)
+{
+    int count = 0;
+    for (const char *at = text;; at++) {
+        char word[sizeof list->name];
+        const size_t length = strcspn(at, ",");
+        if (length >= sizeof word || count == HEARTH_ACCEL_MOST)
+            return hearth_fail(err, HEARTH_E_INVALID, "\"%s\": name at most %d devices, separated by commas",
+                               text, HEARTH_ACCEL_MOST);
+        memcpy(word, at, length);
+        word[length] = '\0';
+        const int found = find(list, n, word);
+        if (found < 0)
+            return fail_to_find(n, word, err);
+        numbers[count++] = found;
+        at += length;
+        if (!*at)
+            return count;
+    }
+}
+
+int hearth_accel_choose(int *numbers, const char *text, struct hearth_error *err)
+{
+    struct hearth_accel_info *list = hearth_calloc(MAX_DEVICES, sizeof *list);
+    if (!list)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a list of devices");
+    int n = hearth_accel_list(list, MAX_DEVICES), rc;
+    n = n < MAX_DEVICES ? n : MAX_DEVICES;
+    if (is_all(text)) {
+        rc = choose_all(numbers, list, n, err);
+    } else if (text && strcmp(text, "auto") != 0) {
+        rc = choose_named(numbers, text, list, n, err);
+    } else {
+        numbers[0] = find(list, n, NULL);
+        rc = numbers[0] < 0 ? fail_to_find(n, NULL, err) : 1;
+    }
+    free(list);
+    return rc;
+}
+
+// ---- opening
+
 static int open_found(struct hearth_accel *a, const struct hearth_accel_params *params,
                       struct hearth_error *err)
 {
@@ -93,17 +173,8 @@ int hearth_accel_open(struct hearth_accel **out, const struct hearth_accel_param
     } else {
         const int n = hearth_accel_list(list, MAX_DEVICES),
                   at = find(list, n < MAX_DEVICES ? n : MAX_DEVICES, params->device);
-        if (at < 0 && !n)
-            rc = hearth_fail(err, HEARTH_E_INVALID,
-                             "there is no device: no driver of OpenCL or CUDA names one");
-        else if (at < 0 && !params->device)
-            rc = hearth_fail(
-                err, HEARTH_E_INVALID,
-                "there is no GPU: a device that computes on the CPU must be named (hearth devices "
-                "lists them)");
-        else if (at < 0)
-            rc = hearth_fail(err, HEARTH_E_INVALID, "there is no device \"%s\": hearth devices lists them",
-                             params->device);
+        if (at < 0)
+            rc = fail_to_find(n, params->device, err);
         else
             a->info = list[at];
     }

@@ -488,7 +488,9 @@ static void report(struct run *r)
     hearth_session_stats(r->session, &s->session, sizeof s->session);
     hearth_session_kv_stats(r->session, &s->kv, sizeof s->kv);
     hearth_session_streaming_stats(r->session, &s->streaming, sizeof s->streaming);
-    hearth_session_device_stats(r->session, &s->device, sizeof s->device);
+    s->n_devices = hearth_session_device_stats_at(r->session, 0, &s->devices[0], sizeof s->devices[0]);
+    for (int i = 1; i < s->n_devices; i++)
+        hearth_session_device_stats_at(r->session, i, &s->devices[i], sizeof s->devices[i]);
     s->model = hearth_model_info(r->model);
     s->n_threads = hearth_cli_threads(r->o);
     s->n_sequences = r->n_lines;

@@ -23,9 +23,42 @@ static bool layers_of(const struct hearth_options *o, long *layers)
     return *o->gpu_layers && !*end && *layers <= 1000000;
 }
 
+static bool is_word(const char *text, size_t n, const char *word)
+{
+    return strlen(word) == n && !strncmp(text, word, n);
+}
+
+// How many devices --device names; 0: that is known where they are listed. -1: it is no list of them.
+static int count_devices(const char *text)
+{
+    static const char *const alone[] = {"auto", "all", "none"};
+    int n = 0;
+    for (size_t length;; text += length + 1) {
+        length = strcspn(text, ",");
+        const bool single = !n && !text[length];
+        for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
+            if (is_word(text, length, alone[i]))
+                return single ? (i == 0 ? 1 : 0) : -1;
+        if (!length || n++ == HEARTH_DEVICES_MOST)
+            return -1;
+        if (!text[length])
+            return n;
+    }
+}
+
+// Whether there is one number, or one for each device.
+static int check_count(const char *option, const char *what, int given, int devices)
+{
+    if (!devices || !given || given == devices)
+        return HEARTH_EXIT_OK;
+    return hearth_cli_usage(NULL, "%s has %d %s, and --device %d device%s", option, given, what, devices,
+                            devices == 1 ? "" : "s");
+}
+
 int hearth_cli_check_device(const struct hearth_options *o)
 {
     long layers;
+    float shares = 0;
     if (!layers_of(o, &layers))
         return hearth_cli_usage(NULL, "--gpu-layers %s: give a number of layers, or all", o->gpu_layers);
     if (o->op_offload && o->no_op_offload)
@@ -33,7 +66,18 @@ int hearth_cli_check_device(const struct hearth_options *o)
     if (o->device && !*o->device)
         return hearth_cli_usage(NULL,
                                 "--device: give the number or name of a device; hearth devices lists them");
-    return HEARTH_EXIT_OK;
+    const int n = o->device ? count_devices(o->device) : 0;
+    if (n < 0)
+        return hearth_cli_usage(NULL,
+                                "--device %s: give numbers or names of at most %d devices, separated by "
+                                "commas; or auto, all or none alone",
+                                o->device, HEARTH_DEVICES_MOST);
+    for (int i = 0; i < o->tensor_split.n; i++)
+        shares += o->tensor_split.values[i];
+    if (o->tensor_split.n && shares <= 0)
+        return hearth_cli_usage(NULL, "--tensor-split: one of its numbers must be more than 0");
+    const int status = check_count("--vram", "sizes", o->vram.n > 1 ? o->vram.n : 0, n);
+    return status ? status : check_count("--tensor-split", "numbers", o->tensor_split.n, n);
 }
 
 // Number of the first device that computes on the CPU, or of the first one that does not; -1: there is none.
@@ -63,18 +107,22 @@ void hearth_cli_choose_device(const struct hearth_options *o, struct hearth_sess
     long layers;
     if (!layers_of(o, &layers) || layers == 0 || (o->device && !strcmp(o->device, "none")))
         return;
-    if (!o->device && !o->gpu_layers && !o->vram)
+    if (!o->device && !o->gpu_layers && !o->vram.n && !o->tensor_split.n)
         return;
     if (!o->device) {
         const int gpu = first_device(false);
         if (gpu < 0) {
-            say_no_gpu(o->vram ? "--vram" : "--gpu-layers");
+            say_no_gpu(o->vram.n ? "--vram" : o->tensor_split.n ? "--tensor-split" : "--gpu-layers");
             return;
         }
-        snprintf(number, sizeof number, "%d", gpu);
+        snprintf(number, sizeof number, o->vram.n > 1 || o->tensor_split.n ? "all" : "%d", gpu);
     }
     params->device = o->device ? o->device : number;
-    params->vram = o->vram;
+    params->vram = o->vram.n == 1 ? o->vram.values[0] : 0;
+    params->vrams = o->vram.values;
+    params->n_vrams = o->vram.n > 1 ? o->vram.n : 0;
+    params->device_shares = o->tensor_split.values;
+    params->n_device_shares = o->tensor_split.n;
     params->device_layers = layers == ALL ? 0 : (int)layers;
     params->device_inexact = o->device_inexact;
     params->device_prompts = o->op_offload      ? HEARTH_DEVICE_PROMPTS_ALWAYS
@@ -92,24 +140,39 @@ static bool is_cpu(const char *name)
     return false;
 }
 
+// What a device has, behind its name; returns how much of `out` is written.
+static size_t tell_one(const struct hearth_device_stats *d, char *out, size_t size)
+{
+    char bytes[32], hot[60] = "";
+    if (d->neurons)
+        snprintf(hot, sizeof hot, ", %llu hot neurons of the others", (unsigned long long)d->neurons);
+    if (d->experts)
+        snprintf(hot, sizeof hot, ", %llu hot experts", (unsigned long long)d->experts);
+    hearth_cli_format_bytes(bytes, sizeof bytes, d->bytes);
+    const int n = snprintf(out, size, "%s: %d layer%s%s%s, %s", d->name, d->layers, d->layers == 1 ? "" : "s",
+                           d->head ? " and the head" : "", hot, bytes);
+    return (size_t)n < size ? (size_t)n : size - 1;
+}
+
 void hearth_cli_tell_device(const struct hearth_session *session)
 {
     struct hearth_device_stats d;
-    char bytes[32];
-    hearth_session_device_stats(session, &d, sizeof d);
-    if (!d.name)
-        return;
-    char hot[60] = "";
-    if (d.neurons)
-        snprintf(hot, sizeof hot, ", %llu hot neurons of the others", (unsigned long long)d.neurons);
-    if (d.experts)
-        snprintf(hot, sizeof hot, ", %llu hot experts", (unsigned long long)d.experts);
-    hearth_cli_format_bytes(bytes, sizeof bytes, d.bytes);
-    hearth_cli_info("%s: %d layer%s%s%s, %s", d.name, d.layers, d.layers == 1 ? "" : "s",
-                    d.head ? " and the head" : "", hot, bytes);
-    if (is_cpu(d.name))
+    char line[HEARTH_DEVICES_MOST * 320];
+    const char *slow = NULL; // the name of one that computes on the CPU
+    size_t used = 0;
+    const int n = hearth_session_device_stats_at(session, 0, &d, sizeof d);
+    for (int i = 0; i < n; i++) {
+        hearth_session_device_stats_at(session, i, &d, sizeof d);
+        if (i)
+            used += (size_t)snprintf(line + used, sizeof line - used, "; ");
+        used += tell_one(&d, line + used, sizeof line - used);
+        slow = !slow && is_cpu(d.name) ? d.name : slow;
+    }
+    if (n)
+        hearth_cli_info("%s", line);
+    if (slow)
         hearth_cli_info("%s computes on the CPU, and many times slower than hearth does without --device",
-                        d.name);
+                        slow);
 }
 
 void hearth_cli_print_devices(void)

@@ -8,10 +8,11 @@
 
 // Whether the options make sense: an exit status, a usage error having been printed.
 int hearth_cli_check_device(const struct hearth_options *o);
-// Sets the parameters of a session that has a device. --vram and --gpu-layers without --device mean the first GPU; where
-// there is none, a line says that they have no effect.
+// Sets the parameters of a session that has devices, which point into the options. --vram, --gpu-layers and
+// --tensor-split without --device mean the first GPU, or all where there are numbers for several; where there is none, a
+// line says that they have no effect.
 void hearth_cli_choose_device(const struct hearth_options *o, struct hearth_session_params *params);
-// A line about the session's device, if it has one.
+// A line about the session's devices, if it has any.
 void hearth_cli_tell_device(const struct hearth_session *session);
 // For --version: a line about all devices.
 void hearth_cli_print_devices(void);

@@ -48,8 +48,8 @@
 #define ONLY_PPL     "hearth perplexity computes perplexity and KL divergence only"
 
 static const struct hearth_llama_option table[] = {
-    // ---- where the work is done: one device beside the CPU, and threads are placed by the system
-    {"-sm --split-mode -ts --tensor-split -mg --main-gpu", VALUE, ENGINE, NULL},
+    // ---- where the work is done: devices have whole layers, and threads are placed by the system
+    {"-sm --split-mode -mg --main-gpu", VALUE, ENGINE, NULL},
     {"-ot --override-tensor -ncmoe --n-cpu-moe -ncffn --n-cpu-ffn", VALUE, ENGINE, NULL},
     {"--no-host -mmp --mmap -dio --direct-io", VALUE, BENCH, NULL}, // flags of the other programs
     {"-cmoe --cpu-moe --no-host --repack -nr --no-repack", FLAG, ENGINE, NULL},

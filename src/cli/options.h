@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "hearth.h"
+
 // Exit statuses of the program.
 enum {
     HEARTH_EXIT_OK = 0,
@@ -44,6 +46,8 @@ enum hearth_option_kind {
     HEARTH_OPTION_FLOAT,       // double
     HEARTH_OPTION_MAGNITUDE,   // struct hearth_magnitude: a number, or a share such as 40%
     HEARTH_OPTION_SIZE,        // uint64_t bytes: 4096, 900M, 4G, 4GB, 4GiB (powers of 1024)
+    HEARTH_OPTION_SIZE_LIST,   // struct hearth_size_list of these, "2G,4G"
+    HEARTH_OPTION_SHARE_LIST,  // struct hearth_share_list, "3,1", also "3/1"
     HEARTH_OPTION_BUDGET,      // struct hearth_ram: the same, 80% of the machine's memory, all, min, or auto
     HEARTH_OPTION_STRING,      // const char *, borrowed from argv or the environment
     HEARTH_OPTION_ENUM,        // int, the index in `choices`
@@ -63,6 +67,17 @@ struct hearth_magnitude {
 struct hearth_int_list {
     int n;
     int64_t values[HEARTH_INT_LIST_MAX];
+};
+
+// One for each device.
+struct hearth_size_list {
+    int n;
+    uint64_t values[HEARTH_DEVICES_MOST];
+};
+
+struct hearth_share_list {
+    int n;
+    float values[HEARTH_DEVICES_MOST];
 };
 
 #define HEARTH_STRING_LIST_MAX 64
@@ -124,7 +139,8 @@ struct hearth_options {
 
     const char *simulate, *svg, *machine;
     const char *device, *gpu_layers;
-    uint64_t vram; // 0: not given
+    struct hearth_size_list vram; // n 0: not given
+    struct hearth_share_list tensor_split;
     bool device_inexact, op_offload, no_op_offload;
     bool explain, measure, shape, early_predictors, drift, gates_apart;
     double min_speed;                   // 0: not given

@@ -390,18 +390,24 @@ const struct hearth_option hearth_option_table[] = {
     {"--measure", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, PLAN, "Resources",
      "measure this machine anew; what was measured before is otherwise kept for it and the storage of the model",
      AT(measure)},
-    {"--device", "-dev", HEARTH_OPTION_STRING, "NAME", NULL, NULL, NO_RANGE, EVALUATE | PLAN, "Resources",
-     "a GPU that computes the model's last layers, and the head, beside the CPU: its number in the list of hearth "
-     "devices, or a part of its name; auto: the first GPU; none: the CPU alone. The text is the same",
+    {"--device", "-dev", HEARTH_OPTION_STRING, "NAME,...", NULL, NULL, NO_RANGE, EVALUATE | PLAN, "Resources",
+     "GPUs that compute the model's last layers, and the head, beside the CPU: their numbers in the list of hearth "
+     "devices, or parts of their names; auto: the first GPU; all: all GPUs; none: the CPU alone. The text is the same",
      AT(device)},
-    {"--vram", "--vram-budget", HEARTH_OPTION_SIZE, "SIZE", NULL, NULL, 1, 9.0e18, EVALUATE | PLAN,
+    {"--vram", "--vram-budget", HEARTH_OPTION_SIZE_LIST, "SIZE,...", NULL, NULL, 1, 9.0e18, EVALUATE | PLAN,
      "Resources",
-     "of the device's memory, use so much at most (default: nine tenths of what is free; of memory that is the "
-     "system's, half of what is free besides --ram); without --device the first GPU, if there is one",
+     "of a device's memory, use so much at most: one size for all, or one for each (default: nine tenths of what is "
+     "free; of memory that is the system's, half of what is free besides --ram); without --device the first GPU, or "
+     "all for several sizes, if there is one",
      AT(vram)},
+    {"-ts, --tensor-split", NULL, HEARTH_OPTION_SHARE_LIST, "N,...", NULL, NULL, 0, 1e9, EVALUATE,
+     "Resources",
+     "divide the layers among the devices in these proportions, as far as there is room (default: the fastest device "
+     "has as many as it has room for, then the next one); without --device all GPUs",
+     AT(tensor_split)},
     {"-ngl, --gpu-layers", "--n-gpu-layers", HEARTH_OPTION_STRING, "N", NULL, NULL, NO_RANGE, EVALUATE | PLAN,
      "Resources",
-     "put so many layers on the device, at most, the last ones; the head is one more. all: as many as there is "
+     "put so many layers on the devices, at most, the last ones; the head is one more. all: as many as there is "
      "memory for, as without this option. Without --device the first GPU, if there is one",
      AT(gpu_layers)},
     {"--op-offload", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, (EVALUATE | PLAN) & ~BENCH,
@@ -762,7 +768,8 @@ const struct hearth_command hearth_command_table[] = {
      "Lists the devices that --device can name: what drivers of OpenCL and CUDA have, with their memory, and whether they give "
      "the CPU's bits, as far as their drivers say. When a device is used, that is checked.",
      "hearth devices\n"
-     "hearth run model.gguf -p \"Once upon a time\" --device 0 --vram 6G",
+     "hearth run model.gguf -p \"Once upon a time\" --device 0 --vram 6G\n"
+     "hearth run model.gguf -p \"Once upon a time\" --device 0,1 --vram 6G,10G",
      hearth_cmd_devices},
     {0},
 };

@@ -19,15 +19,17 @@ int hearth_cli_place(struct hearth_placement *out, const struct hearth_model *mo
         return HEARTH_EXIT_OK;
     if (hearth_session_foresee(out, model, params, &err))
         return hearth_cli_fail(&err);
+    if (!*out->device)
+        hearth_cli_info("what several devices would have is not foreseen: this is a plan without them");
     return HEARTH_EXIT_OK;
 }
 
 int hearth_cli_check_placed(const struct hearth_options *o)
 {
-    struct hearth_accel_info info;
+    int numbers[HEARTH_ACCEL_MOST];
+    struct hearth_error ignored;
     const char *device = o->device;
-    if (!device || !strcmp(device, "none") ||
-        hearth_accel_find(&info, strcmp(device, "auto") ? device : NULL))
+    if (!device || !strcmp(device, "none") || hearth_accel_choose(numbers, device, &ignored) > 0)
         return HEARTH_EXIT_OK;
     return hearth_cli_usage(
         hearth_command_find("plan"),

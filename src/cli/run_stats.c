@@ -297,13 +297,21 @@ static json_t *device_json(const struct hearth_device_stats *d)
 {
     if (!d->name)
         return json_null();
-    return json_pack("{s:o, s:b, s:i, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name",
-                     hearth_json_string(d->name, strlen(d->name)), "works", d->works, "layers", d->layers,
-                     "head", d->head, "neurons", (json_int_t)d->neurons, "bytes", (json_int_t)d->bytes,
-                     "tokens", (json_int_t)d->tokens, "kernels", (json_int_t)d->runs, "bytes_up",
-                     (json_int_t)d->bytes_up, "bytes_down", (json_int_t)d->bytes_down, "experts",
-                     (json_int_t)d->experts, "expert_rows", (json_int_t)d->expert_rows, "through",
-                     (json_int_t)d->through);
+    return json_pack("{s:o, s:b, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name",
+                     hearth_json_string(d->name, strlen(d->name)), "works", d->works, "first_layer",
+                     d->first_layer, "layers", d->layers, "head", d->head, "neurons", (json_int_t)d->neurons,
+                     "bytes", (json_int_t)d->bytes, "tokens", (json_int_t)d->tokens, "kernels",
+                     (json_int_t)d->runs, "bytes_up", (json_int_t)d->bytes_up, "bytes_down",
+                     (json_int_t)d->bytes_down, "experts", (json_int_t)d->experts, "expert_rows",
+                     (json_int_t)d->expert_rows, "through", (json_int_t)d->through);
+}
+
+static json_t *devices_json(const struct hearth_run_stats *s)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < s->n_devices; i++)
+        json_array_append_new(list, device_json(&s->devices[i]));
+    return list;
 }
 
 // JSON null if there is none.
@@ -356,7 +364,9 @@ void hearth_run_stats_json(struct hearth_run_stats *s)
     else
         json_decref(streaming);
     if (root)
-        json_object_set_new(root, "device", device_json(&s->device));
+        json_object_set_new(root, "device", device_json(&s->devices[0]));
+    if (root)
+        json_object_set_new(root, "devices", devices_json(s));
     if (root)
         json_object_set_new(root, "forecast", forecast_json(s));
     if (root && s->best >= 0) {

@@ -31,7 +31,8 @@ struct hearth_run_stats {
     struct hearth_stats session;
     struct hearth_kv_stats kv;
     struct hearth_streaming_stats streaming;
-    struct hearth_device_stats device;
+    struct hearth_device_stats devices[HEARTH_DEVICES_MOST];
+    int n_devices;
     const struct hearth_prospect *forecast; // NULL: there is none
     uint64_t load_ns, measure_ns;           // until the session was there; of it, measuring the machine
     uint64_t generated;                     // tokens chosen, over all sequences

@@ -117,6 +117,38 @@ static bool set_size(const struct hearth_option *opt, const char *text, void *fi
     return true;
 }
 
+static bool set_sizes(const struct hearth_option *opt, const char *text, struct hearth_size_list *out)
+{
+    for (;;) {
+        char word[40];
+        const size_t n = strcspn(text, ",");
+        if (out->n == HEARTH_DEVICES_MOST || n >= sizeof word)
+            return false;
+        memcpy(word, text, n);
+        word[n] = '\0';
+        if (!parse_size_in_range(opt, word, &out->values[out->n++]))
+            return false;
+        if (!text[n])
+            return true;
+        text += n + 1;
+    }
+}
+
+static bool set_shares(const struct hearth_option *opt, const char *text, struct hearth_share_list *out)
+{
+    for (;;) {
+        double v;
+        if (out->n == HEARTH_DEVICES_MOST || !parse_float(text, &text, &v) || !in_range(opt, v))
+            return false;
+        out->values[out->n++] = (float)v;
+        if (!*text)
+            return true;
+        if (*text != ',' && *text != '/')
+            return false;
+        text++;
+    }
+}
+
 static bool set_budget(const struct hearth_option *opt, const char *text, void *field)
 {
     struct hearth_ram ram = {0};
@@ -207,6 +239,10 @@ bool hearth_value_set(const struct hearth_option *opt, const char *text, struct 
     }
     case HEARTH_OPTION_SIZE:
         return set_size(opt, text, field);
+    case HEARTH_OPTION_SIZE_LIST:
+        return set_sizes(opt, text, field);
+    case HEARTH_OPTION_SHARE_LIST:
+        return set_shares(opt, text, field);
     case HEARTH_OPTION_BUDGET:
         return set_budget(opt, text, field);
     case HEARTH_OPTION_STRING:
@@ -238,9 +274,14 @@ bool hearth_value_set(const struct hearth_option *opt, const char *text, struct 
 
 void hearth_value_clear(const struct hearth_option *opt, struct hearth_options *o)
 {
+    void *field = (char *)o + opt->offset;
     if (opt->kind == HEARTH_OPTION_INT_LIST || opt->kind == HEARTH_OPTION_TOKENS_LIST ||
         opt->kind == HEARTH_OPTION_ENUM_LIST)
-        ((struct hearth_int_list *)(void *)((char *)o + opt->offset))->n = 0;
+        ((struct hearth_int_list *)field)->n = 0;
+    if (opt->kind == HEARTH_OPTION_SIZE_LIST)
+        ((struct hearth_size_list *)field)->n = 0;
+    if (opt->kind == HEARTH_OPTION_SHARE_LIST)
+        ((struct hearth_share_list *)field)->n = 0;
 }
 
 // ---- messages
@@ -278,6 +319,14 @@ void hearth_value_describe(const struct hearth_option *opt, char *out, size_t si
     case HEARTH_OPTION_SIZE:
         snprintf(out, size, "a size such as 512M or 2G");
         break;
+    case HEARTH_OPTION_SIZE_LIST:
+        snprintf(out, size, "a size such as 512M or 2G, or at most %d of them, separated by commas",
+                 HEARTH_DEVICES_MOST);
+        break;
+    case HEARTH_OPTION_SHARE_LIST:
+        snprintf(out, size, "at most %d numbers from %.10g, separated by commas", HEARTH_DEVICES_MOST,
+                 opt->min);
+        break;
     case HEARTH_OPTION_BUDGET:
         snprintf(
             out, size,
@@ -305,7 +354,8 @@ void hearth_value_describe(const struct hearth_option *opt, char *out, size_t si
 
 void hearth_value_complain(const struct hearth_option *opt, const char *text, char *out, size_t size)
 {
-    const bool is_size = opt->kind == HEARTH_OPTION_SIZE || opt->kind == HEARTH_OPTION_BUDGET;
+    const bool is_size = opt->kind == HEARTH_OPTION_SIZE || opt->kind == HEARTH_OPTION_SIZE_LIST ||
+                         opt->kind == HEARTH_OPTION_BUDGET;
     uint64_t bytes;
     bool has_unit;
     if (is_size && parse_size(text, &bytes, &has_unit) && !has_unit && bytes < LEAST_BYTES)

@@ -70,9 +70,17 @@ struct hearth_context {
     struct hearth_deferred *deferred;
     const struct hearth_probes *probes;
     const struct hearth_row *rows; // [T] of the batch
-    int layers_end;   // layers from this one on are computed elsewhere: nothing is to be read ahead for them
+    // [n_layer] which layers are computed elsewhere in this evaluation, so that nothing is to be read ahead for them;
+    // NULL: none.
+    const bool *elsewhere;
     bool looks_after; // what is computed now is followed by hearth_fault_look(), before anybody uses it
 };
+
+// Whether there is such a layer, and the CPU computes it.
+static inline bool hearth_is_here(const struct hearth_context *c, int layer)
+{
+    return layer < c->hp->n_layer && !(c->elsewhere && c->elsewhere[layer]);
+}
 
 // Whether a task of a prompt may be left out, because the evaluation ends before anybody uses its result. One
 // layer of a long prompt can take seconds.

@@ -11,6 +11,7 @@
 // One class of an evaluation. A slot is a row of an expert's input; of a dense part, a row of the class.
 struct pass {
     struct hearth_ffn_work *work;
+    struct hearth_hot_experts *hot; // of the layer; or NULL
     struct hearth_rows rows;
     int layer, n_slots;
     bool gated, down_by_neuron;
@@ -246,7 +247,7 @@ static int guess_experts(const struct pass *p, const float *x)
     struct hearth_ffn_work *w = p->work;
     const struct hearth_source *source = &w->sources->ffn;
     const int next = p->layer + 1;
-    if (!w->c->hp->n_expert || !source->ops->takes_hints || next >= w->c->layers_end ||
+    if (!w->c->hp->n_expert || !source->ops->takes_hints || !hearth_is_here(w->c, next) ||
         !hearth_sources_has_stage(w->sources, next) ||
         !source->ops->takes_hints(source->state, next, p->rows.phase))
         return 0;
@@ -260,10 +261,11 @@ static void hint_experts(const struct pass *passes, int n_passes, const float *x
     const struct hearth_hparams *hp = w->c->hp;
     const struct hearth_source *source = &w->sources->ffn;
     const int next = passes[0].layer + 1;
+    const struct hearth_hot_experts *hot = hearth_hot_experts_of(w->experts, next);
     for (int k = 0, n = 0; k < n_passes && n < hp->n_expert; k++) {
         n = guess_experts(&passes[k], x);
         for (int i = 0; i < n; i++)
-            if (hearth_hot_experts_place(w->experts, next, w->moe.guess[i]) < 0)
+            if (hearth_hot_experts_place(hot, next, w->moe.guess[i]) < 0)
                 source->ops->hint(
                     source->state,
                     &(struct hearth_hint){.space = (uint32_t)(next * hp->n_expert + w->moe.guess[i])}, 1);
@@ -376,7 +378,7 @@ static void compute(const struct pass *passes, int n_passes, struct hearth_want 
 // Whether it has the expert, and room for so many rows beside those of the experts before; then these are counted.
 static bool goes_elsewhere(const struct pass *passes, int n_passes, int expert, size_t rows[2])
 {
-    const struct hearth_hot_experts *hot = passes[0].work->experts;
+    const struct hearth_hot_experts *hot = passes[0].hot;
     if (hearth_hot_experts_place(hot, passes[0].layer, expert) < 0)
         return false;
     for (int k = 0; k < n_passes; k++) {
@@ -393,18 +395,18 @@ static bool goes_elsewhere(const struct pass *passes, int n_passes, int expert, 
 static uint32_t part_wants(const struct pass *passes, int n_passes, uint32_t n)
 {
     struct hearth_ffn_work *w = passes[0].work;
+    struct hearth_hot_experts *hot = passes[0].hot;
     size_t rows[2] = {0};
     uint32_t here = 0, there = 0, most = 0;
-    if (!w->experts || hearth_probes_see_neurons(w->c->probes))
+    if (!hot || hearth_probes_see_neurons(w->c->probes))
         return n;
     for (int k = 0; k < n_passes; k++)
-        hearth_hot_experts_count(w->experts, passes[k].layer, hearth_moe_counts(&w->moe, passes[k].rows),
+        hearth_hot_experts_count(hot, passes[k].layer, hearth_moe_counts(&w->moe, passes[k].rows),
                                  passes[k].rows.n);
     for (uint32_t i = 0; i < n; i++)
-        most +=
-            hearth_hot_experts_place(w->experts, passes[0].layer, expert_of(&passes[0], &w->wants[i])) >= 0;
+        most += hearth_hot_experts_place(hot, passes[0].layer, expert_of(&passes[0], &w->wants[i])) >= 0;
     if (n_passes == 1) // else it gets all that it has
-        most = hearth_hot_experts_share(w->experts, passes[0].rows.phase, passes[0].rows.n, most);
+        most = hearth_hot_experts_share(hot, passes[0].rows.phase, passes[0].rows.n, most);
     for (uint32_t i = 0; i < n; i++)
         if (there < most && goes_elsewhere(passes, n_passes, expert_of(&passes[0], &w->wants[i]), rows))
             w->own[there++] = w->wants[i];
@@ -417,7 +419,7 @@ static uint32_t part_wants(const struct pass *passes, int n_passes, uint32_t n)
 // Has the device begin with its wants.
 static void begin_elsewhere(struct pass *p, const struct hearth_want *wants, uint32_t n)
 {
-    struct hearth_hot_experts *hot = p->work->experts;
+    struct hearth_hot_experts *hot = p->hot;
     const int *firsts = hearth_moe_firsts(&p->work->moe, p->rows);
     p->first_elsewhere = p->n_slots;
     for (uint32_t i = 0; i < n; i++) {
@@ -435,7 +437,7 @@ static void begin_elsewhere(struct pass *p, const struct hearth_want *wants, uin
 // Waits for its wants; where it has failed, they are computed here, one by one.
 static void end_elsewhere(const struct pass *passes, int n_passes, struct hearth_want *wants, uint32_t n)
 {
-    struct hearth_hot_experts *hot = passes[0].work->experts;
+    struct hearth_hot_experts *hot = passes[0].hot;
     const size_t width = (size_t)passes[0].work->c->hp->n_embd;
     const uint64_t began = hearth_now_ns();
     const bool works = hearth_hot_experts_end(hot);
@@ -466,7 +468,7 @@ static void run(struct pass *passes, int n_passes, float *h, const float *x)
         if (!passes[0].work->sources->ffn.ops->gives_neurons)
             hint_experts(passes, n_passes, x);
     }
-    struct hearth_hot_experts *hot = passes[0].work->experts;
+    struct hearth_hot_experts *hot = passes[0].hot;
     const uint64_t began = hot ? hearth_now_ns() : 0;
     for (int k = 0; k < n_passes; k++) {
         place_slots(&passes[k], n, h, x);
@@ -491,6 +493,7 @@ static struct pass begin(struct hearth_ffn_work *w, struct hearth_rows rows, int
     const struct hearth_ffn f = hearth_ffn_of(c->hp, l);
     const int slot = rows.first * hearth_ffn_used(c->hp), width = hearth_ffn_neurons_of(c->hp, layer);
     struct pass p = {.work = w,
+                     .hot = hearth_hot_experts_of(w->experts, layer),
                      .rows = rows,
                      .layer = layer,
                      .gated = hearth_has(f.gate),
@@ -678,7 +681,7 @@ void hearth_ffn_look(struct hearth_ffn_work *w, struct hearth_rows rows, int lay
     hearth_sparse_look(&w->sparse, layer, seen_of(&p, h, x), rows.n);
 }
 
-const float *hearth_ffn_previous(const struct hearth_ffn_work *w, int layer)
+float *hearth_ffn_previous(const struct hearth_ffn_work *w, int layer)
 {
     return layer && w->inputs ? inputs_of(w, layer - 1) : NULL;
 }

@@ -14,7 +14,7 @@ struct hearth_ffn_work {
     struct hearth_sources *sources;
     struct hearth_moe_work moe;
     struct hearth_sparse_work sparse;
-    struct hearth_hot_experts *experts; // that a device computes; or NULL
+    struct hearth_hot_experts *experts; // that devices compute, linked; or NULL
 
     float *gate, *up;               // [T x U x F] by slot, class by class
     float *down;                    // [T x U x E] of prompts whose neurons come in pieces
@@ -45,7 +45,7 @@ void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, in
 
 // Steps' inputs of the feed-forward part before layer `layer`, [max_steps x E], where predictors look at them; NULL:
 // nobody does, or there is none.
-const float *hearth_ffn_previous(const struct hearth_ffn_work *w, int layer);
+float *hearth_ffn_previous(const struct hearth_ffn_work *w, int layer);
 
 // Before the attention of a layer: whether its neurons can be guessed for the rows of a class, and has those
 // read. h [T x E] is the norm before its feed-forward part of x [T x E], as the stream is now.

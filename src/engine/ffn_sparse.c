@@ -40,7 +40,8 @@ struct pass {
     _Atomic size_t n_looks, n_looked;   // taken, done
     bool hinted;
     const struct hearth_look_guess *guess; // of the next layer's experts, or NULL
-    size_t n_hot;                          // clusters that a device computes, the first ones,
+    struct hearth_hot *hot;                // of the layer; or NULL
+    size_t n_hot;                          // clusters that its device computes, the first ones,
     bool is_hot_done;                      // and it has
     size_t from, end;                      // those that are the CPU's now
     const struct pass *next; // the same rows in the next layer, when its predictor is asked now; or NULL
@@ -401,7 +402,7 @@ static void cluster_task(void *arg, int task, int worker)
 // What the device computes of a cluster, where it looks for that.
 static void mark_hot(const struct cluster *c)
 {
-    struct hearth_hot *hot = c->p->work->hot;
+    struct hearth_hot *hot = c->p->hot;
     const size_t neurons = c->p->n_hot * c->p->cluster;
     for (size_t t = 0; t < c->n_t; t++)
         memcpy(hot->masks + t * neurons + c->at, c->mask + t * c->n, c->n);
@@ -419,7 +420,7 @@ static void hot_task(void *arg, int task, int worker)
 static void begin_hot(const struct pass *p)
 {
     if (p->n_hot)
-        hearth_hot_begin(p->work->hot, p->layer, p->n_hot, p->x, p->n_rows);
+        hearth_hot_begin(p->hot, p->layer, p->n_hot, p->x, p->n_rows);
 }
 
 // Chooses, unless that was done a layer ago, and wants what any token has chosen.
@@ -596,7 +597,7 @@ static void sum_task(void *arg, int task, int worker)
     const size_t n = width - first < SUM_COLUMNS ? width - first : SUM_COLUMNS;
     float *out = p->out + row * width + first;
     if (p->is_hot_done)
-        memcpy(out, work->hot->sum + row * width + first, n * sizeof *out);
+        memcpy(out, p->hot->sum + row * width + first, n * sizeof *out);
     else
         memset(out, 0, n * sizeof *out);
     for (size_t c = row * p->n_clusters + (p->is_hot_done ? p->n_hot : 0); c < (row + 1) * p->n_clusters; c++)
@@ -611,13 +612,13 @@ static int begin_to_look(struct pass *p, struct hearth_product *products)
     struct hearth_sparse_work *work = p->work;
     const int next = p->layer + 1;
     int n = 0;
-    if (next >= work->c->layers_end || !hearth_sources_has_stage(work->sources, next))
+    if (!hearth_is_here(work->c, next) || !hearth_sources_has_stage(work->sources, next))
         return 0;
     if (p->guess)
         n = hearth_look_ahead_begin_experts(&work->look, work->sources, next, p->guess, products);
     else if (p->asks || p->next)
         n = hearth_look_ahead_begin(&work->look, work->sources, next, p->n_rows, products);
-    work->look.n_elsewhere = hearth_hot_clusters(work->hot, next);
+    work->look.n_elsewhere = hearth_hot_clusters(hearth_hot_of(work->hot, next), next);
     p->n_look_tasks = n ? hearth_look_ahead_tasks(&work->look) : 0;
     p->looks = n ? work->look.n_rows : 0;
     return n;
@@ -661,8 +662,8 @@ static void rest_task(void *arg, int task, int worker)
 static void end_hot(struct pass *p, int n_units)
 {
     const uint64_t began = hearth_now_ns();
-    p->is_hot_done = hearth_hot_end(p->work->hot);
-    p->work->hot->share.wait_ns += hearth_now_ns() - began;
+    p->is_hot_done = hearth_hot_end(p->hot);
+    p->hot->share.wait_ns += hearth_now_ns() - began;
     if (p->is_hot_done)
         return;
     p->from = 0;
@@ -702,11 +703,11 @@ static void run_pass(struct pass *p, int n_parts)
     const int n_units = n_parts * (int)p->n_clusters;
     ask_predictors(p, n_parts);
     hearth_parallel(ctx, prepare_task, p, (1 + p->asks) * p->n_rows + p->looks);
-    const bool shared = hearth_hot_clusters(p->work->hot, p->layer) != 0;
+    const bool shared = hearth_hot_clusters(p->hot, p->layer) != 0;
     const uint64_t began = shared ? hearth_now_ns() : 0;
     run_clusters(p, n_units);
     if (shared)
-        p->work->hot->share.all_ns += hearth_now_ns() - began;
+        p->hot->share.all_ns += hearth_now_ns() - began;
     if (hearth_has(&p->parts[0].space.down_t)) {
         const int chunks = (ctx->hp->n_embd + SUM_COLUMNS - 1) / SUM_COLUMNS;
         hearth_parallel(ctx, sum_task, p, p->n_rows * chunks);
@@ -754,9 +755,9 @@ static struct pass next_of(const struct pass *p, struct hearth_sparse_part *part
 }
 
 // How many clusters are the device's. Of those that it has, all, where the CPU would have to read them.
-static size_t count_hot(const struct hearth_sparse_work *w, int layer, int n_rows, bool streams)
+static size_t count_hot(const struct hearth_hot *hot, int layer, int n_rows, bool streams)
 {
-    return streams ? hearth_hot_clusters(w->hot, layer) : hearth_hot_share(w->hot, layer, n_rows);
+    return streams ? hearth_hot_clusters(hot, layer) : hearth_hot_share(hot, layer, n_rows);
 }
 
 void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hearth_sparse_part *parts,
@@ -766,7 +767,8 @@ void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hea
     const size_t f = parts[0].space.n, width = (size_t)w->c->hp->n_embd;
     const int end = parts[n_parts - 1].first + parts[n_parts - 1].n;
     const bool known = w->max_early && w->known == layer;
-    const size_t n_hot = count_hot(w, layer, end, w->sources->ffn.ops->gives_neurons);
+    struct hearth_hot *hot = hearth_hot_of(w->hot, layer);
+    const size_t n_hot = count_hot(hot, layer, end, w->sources->ffn.ops->gives_neurons);
     bool looked = true;
     for (int base = 0, part = 0; base < end;) {
         struct pass next, p = {.work = w,
@@ -784,11 +786,12 @@ void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hea
                                .rank_acts = w->rank_acts,
                                .masks = masks_of(w, layer, base),
                                .asks = hearth_has(&parts[0].fc1) && !known,
+                               .hot = hot,
                                .n_hot = hearth_probes_see_neurons(probes) ? 0 : n_hot,
                                .guess = w->guess.n_rows && end <= HEARTH_STEP_ROWS ? &w->guess : NULL};
         struct hearth_sparse_part next_part;
         const int n = take_rows(&p, parts, n_parts, base, &part);
-        if (p.source && w->max_early && layer + 1 < w->c->layers_end) {
+        if (p.source && w->max_early && hearth_is_here(w->c, layer + 1)) {
             next = next_of(&p, &next_part, base);
             p.next = &next;
         }
@@ -821,7 +824,7 @@ bool hearth_sparse_looks(const struct hearth_sparse_work *w)
 void hearth_sparse_look(struct hearth_sparse_work *w, int layer, const float *seen, int n_rows)
 {
     struct hearth_product product;
-    w->look.n_elsewhere = hearth_hot_clusters(w->hot, layer);
+    w->look.n_elsewhere = hearth_hot_clusters(hearth_hot_of(w->hot, layer), layer);
     if (n_rows > HEARTH_STEP_ROWS || !hearth_look_ahead_begin(&w->look, w->sources, layer, n_rows, &product))
         return;
     hearth_matmul(w->matmul, HEARTH_PHASE_STEP, &product, 1, seen, n_rows);

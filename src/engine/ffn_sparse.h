@@ -39,7 +39,7 @@ struct hearth_sparse_work {
     const struct hearth_sparse_mode *mode;
     const struct hearth_model *model;
     struct hearth_sources *sources;
-    struct hearth_hot *hot; // clusters that a device computes; or NULL
+    struct hearth_hot *hot; // clusters that devices compute, linked; or NULL
     struct hearth_look_ahead look;
     struct hearth_look_guess guess; // of the experts behind the next layer to be run; no rows: none
 

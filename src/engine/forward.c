@@ -502,30 +502,41 @@ static void report(struct hearth_session *s, int layers)
         hearth_fault_cancel(&s->fault);
 }
 
-// No layer has looked ahead for the first one, nor for one whose predictor has only come into memory now. So
-// their neurons are guessed from the stream before their attention, and read during it.
+// No layer has looked ahead for the first one, nor for one behind a device's, nor for one whose predictor has only come
+// into memory now. So their neurons are guessed from the stream before their attention, and read during it.
 static void look_late(struct hearth_session *s, int layer)
 {
     const struct hearth_layer *w = &s->context.weights->layers[layer];
     for (int i = 0; i < s->batch.n_classes; i++) {
         const struct hearth_rows rows = s->batch.classes[i];
-        if ((layer && hearth_sources_has_stage(s->sources, layer)) || !hearth_ffn_looks(&s->work.ffn, rows))
+        const bool looked = layer && hearth_is_here(&s->context, layer - 1);
+        if ((looked && hearth_sources_has_stage(s->sources, layer)) || !hearth_ffn_looks(&s->work.ffn, rows))
             continue;
         norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
         hearth_ffn_look(&s->work.ffn, rows, layer, s->work.h, s->work.x);
     }
 }
 
-// The layers of a device, if it can.
-static bool run_elsewhere(struct hearth_session *s)
+// Tells the sources what devices compute, as it is now.
+static void skip_elsewhere(struct hearth_session *s)
 {
-    if (hearth_fault_look(&s->fault) || !hearth_offload_run(s->offload)) {
-        s->context.layers_end = s->model->hp.n_layer;
-        hearth_sources_skip(s->sources, s->model->hp.n_layer, false);
-        return hearth_fault_is_raised(&s->fault);
+    hearth_sources_skip(s->sources, s->context.elsewhere, hearth_offload_has_head(s->offload));
+}
+
+// The layers of the device that has this one, if it can. Returns the first one behind them; this one where the CPU is to
+// compute it, or the evaluation is given up.
+static int run_elsewhere(struct hearth_session *s, int layer)
+{
+    if (hearth_fault_look(&s->fault))
+        return layer;
+    const int end = hearth_offload_run(s->offload, layer);
+    if (end == layer) {
+        skip_elsewhere(s);
+        return layer;
     }
-    report(s, s->model->hp.n_layer);
-    return true;
+    s->work.ffn.sparse.known = -1; // nobody has asked for the layer behind
+    report(s, end);
+    return end;
 }
 
 int hearth_forward(struct hearth_session *s, struct hearth_error *err)
@@ -535,19 +546,25 @@ int hearth_forward(struct hearth_session *s, struct hearth_error *err)
     hearth_parallel(&s->context, input_task, &j, s->batch.n);
     give_layers(s);
     s->context.looks_after = true;
-    s->context.layers_end = s->offload ? hearth_offload_begin(s->offload) : n_layer;
-    const int from = s->offload ? s->offload->from : n_layer;
-    if (s->offload)
-        hearth_sources_skip(s->sources, s->context.layers_end, hearth_offload_has_head(s->offload));
-    for (int layer = 0; layer < n_layer; layer++) {
-        if (layer == from && run_elsewhere(s))
-            break;
-        if (begin(s, layer))
+    int from = n_layer; // the layer with which a device takes the batch, before its own ones, too
+    if (s->offload) {
+        s->context.elsewhere = hearth_offload_begin(s->offload);
+        from = s->offload->from;
+        skip_elsewhere(s);
+    }
+    for (int layer = 0; layer < n_layer;) {
+        const bool is_here = layer != from && hearth_is_here(&s->context, layer);
+        const int end = is_here ? layer : run_elsewhere(s, layer);
+        if (end > layer) {
+            layer = end;
+            continue;
+        }
+        if (hearth_fault_is_raised(&s->fault) || begin(s, layer))
             break;
         look_late(s, layer);
         hearth_forward_layer(s, layer);
         hearth_sources_release(s->sources, layer);
-        report(s, layer + 1);
+        report(s, ++layer);
     }
     s->context.looks_after = false;
     if (s->offload && !hearth_fault_is_near(&s->fault))
@@ -631,7 +648,7 @@ static bool head_elsewhere(struct hearth_session *s, const struct hearth_rows *c
                                    hearth_row_of(s->work.logits, classes[i].first, s->model->hp.n_vocab),
                                    classes[i].n);
     if (s->offload && !done)
-        hearth_sources_skip(s->sources, s->context.layers_end, false);
+        skip_elsewhere(s);
     return done;
 }
 

@@ -149,13 +149,13 @@ static int open_layers(struct hearth_hot *h, size_t clusters, struct hearth_erro
     const size_t neurons = clusters * hearth_cluster_size((size_t)hearth_ffn_neurons(&h->s->model->hp));
     const size_t rows = HEARTH_STEP_ROWS;
     int rc = HEARTH_OK;
-    h->layers = hearth_calloc((size_t)h->n_layers, sizeof *h->layers);
+    h->layers = hearth_calloc((size_t)h->end, sizeof *h->layers);
     h->masks = hearth_calloc(rows, neurons);
     h->sum = hearth_accel_alloc_host(h->a, rows * (size_t)h->s->model->hp.n_embd * sizeof *h->sum);
     if (!h->layers || !h->masks || !h->sum)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for hot neurons");
     take_workspace(h, neurons);
-    for (int i = 0; i < h->n_layers && !rc && !hearth_accel_has_failed(h->a); i++) {
+    for (int i = h->first; i < h->end && !rc && !hearth_accel_has_failed(h->a); i++) {
         if (!neuron_bytes(h->s, i))
             continue;
         rc = open_layer(h, i, clusters, err);
@@ -166,40 +166,40 @@ static int open_layers(struct hearth_hot *h, size_t clusters, struct hearth_erro
     return rc;
 }
 
-// Clusters of each layer that there is room for. The last one stays with the CPU, which would only wait.
-static size_t clusters_within(const struct hearth_session *s, int n_layers, uint64_t room)
+// Clusters of each of layers [first, end) that there is room for. The last one stays with the CPU, which would only wait.
+static size_t clusters_within(const struct hearth_session *s, int first, int end, uint64_t room)
 {
     const size_t ff = (size_t)hearth_ffn_neurons(&s->model->hp);
     const size_t size = hearth_cluster_size(ff), most = hearth_cluster_count(ff) - 1;
     const uint64_t workspace = workspace_bytes(s, most * size);
     uint64_t bytes = 0;
-    for (int i = 0; i < n_layers; i++)
+    for (int i = first; i < end; i++)
         bytes += neuron_bytes(s, i) * size; // of a cluster of each layer
     const uint64_t fit = bytes && room > workspace ? (room - workspace) / bytes : 0;
     return fit < most ? (size_t)fit : most;
 }
 
-uint64_t hearth_hot_count(const struct hearth_session *s, int n_layers, uint64_t room)
+uint64_t hearth_hot_count(const struct hearth_session *s, int end, uint64_t room)
 {
     const size_t size = hearth_cluster_size((size_t)hearth_ffn_neurons(&s->model->hp));
-    const size_t clusters = clusters_within(s, n_layers, room);
+    const size_t clusters = clusters_within(s, 0, end, room);
     uint64_t n = 0;
-    for (int i = 0; i < n_layers; i++)
+    for (int i = 0; i < end; i++)
         n += neuron_bytes(s, i) ? clusters * size : 0;
     return n;
 }
 
 int hearth_hot_open(struct hearth_hot **out, const struct hearth_session *s, struct hearth_accel *a,
-                    bool *works, int n_layers, uint64_t room, struct hearth_error *err)
+                    bool *works, int first, int end, uint64_t room, struct hearth_error *err)
 {
-    const size_t clusters = clusters_within(s, n_layers, room);
+    const size_t clusters = clusters_within(s, first, end, room);
     *out = NULL;
     if (!clusters)
         return HEARTH_OK;
     struct hearth_hot *h = hearth_calloc(1, sizeof *h);
     if (!h)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for hot neurons");
-    *h = (struct hearth_hot){.a = a, .s = s, .works = works, .n_layers = n_layers};
+    *h = (struct hearth_hot){.a = a, .s = s, .works = works, .first = first, .end = end};
     hearth_share_init(&h->share);
     *out = h;
     return open_layers(h, clusters, err);
@@ -210,7 +210,7 @@ void hearth_hot_close(struct hearth_hot **hot)
     struct hearth_hot *h = *hot;
     if (!h)
         return;
-    for (int i = 0; h->layers && i < h->n_layers; i++)
+    for (int i = 0; h->layers && i < h->end; i++)
         close_layer(h->a, &h->layers[i]);
     struct hearth_accel_memory *const memory[] = {&h->x,  &h->acts,  &h->mask, &h->gate,
                                                   &h->up, &h->parts, &h->out};

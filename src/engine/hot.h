@@ -18,11 +18,12 @@ struct hearth_hot_layer {
 };
 
 struct hearth_hot {
+    struct hearth_hot *next; // another device's, of later layers; or NULL
     struct hearth_accel *a;
     const struct hearth_session *s;
-    bool *works; // the device does
-    struct hearth_hot_layer *layers;
-    int n_layers;
+    bool *works;                     // the device does
+    int first, end;                  // layers [first, end) have some here
+    struct hearth_hot_layer *layers; // [end], those before `first` empty
     struct hearth_accel_memory x, acts, mask, gate, up, parts, out;
     uint8_t *masks; // [rows x neurons] of the pass: what each row computes
     float *sum;     // [rows x E] what comes of it
@@ -31,18 +32,26 @@ struct hearth_hot {
     struct hearth_share share; // of them, where the CPU has all neurons in memory, too
 };
 
-// Layers [0, n_layers) of a session, as far as `room` bytes of the device's memory go; *out is NULL where there is no
+// Layers [first, end) of a session, as far as `room` bytes of the device's memory go; *out is NULL where there is no
 // room, or no such layer. HEARTH_E_IO, HEARTH_E_MEMORY (of the host).
 int hearth_hot_open(struct hearth_hot **out, const struct hearth_session *s, struct hearth_accel *a,
-                    bool *works, int n_layers, uint64_t room, struct hearth_error *err);
-void hearth_hot_close(struct hearth_hot **hot);
-// How many neurons these would be.
-uint64_t hearth_hot_count(const struct hearth_session *s, int n_layers, uint64_t room);
+                    bool *works, int first, int end, uint64_t room, struct hearth_error *err);
+void hearth_hot_close(struct hearth_hot **hot); // this one alone
+// How many neurons these would be, of layers [0, end).
+uint64_t hearth_hot_count(const struct hearth_session *s, int end, uint64_t room);
 
-// Clusters of the layer that the device has: the first ones.
+// Of those that are linked, the one whose layer this is; NULL: none.
+static inline struct hearth_hot *hearth_hot_of(struct hearth_hot *h, int layer)
+{
+    while (h && layer >= h->end)
+        h = h->next;
+    return h && layer >= h->first ? h : NULL;
+}
+
+// Clusters of the layer, which is one of its own, that the device has: the first ones.
 static inline size_t hearth_hot_clusters(const struct hearth_hot *h, int layer)
 {
-    return h && *h->works && layer < h->n_layers ? h->layers[layer].clusters : 0;
+    return h && *h->works ? h->layers[layer].clusters : 0;
 }
 
 // Those that it takes in a step of n_rows where the CPU could compute all.

@@ -170,7 +170,7 @@ static void choose(struct hearth_hot_experts *h)
     const int layer = h->next_layer, n_expert = h->s->model->hp.n_expert;
     struct hearth_hot_expert_layer *l = &h->layers[layer];
     int best = -1, place = -1;
-    h->next_layer = (layer + 1) % h->n_layers;
+    h->next_layer = layer + 1 < h->end ? layer + 1 : h->first;
     for (int e = 0; e < n_expert && l->n; e++)
         if (l->place_of[e] < 0 && (best < 0 || l->shares[e] > l->shares[best]))
             best = e;
@@ -190,7 +190,7 @@ void hearth_hot_experts_turn(struct hearth_hot_experts *h, int n_tokens)
     bool over = false;
     if (!*h->works || !h->moves)
         return;
-    for (int i = 0; i < h->n_layers && h->move.layer < 0; i++)
+    for (int i = h->first; i < h->end && h->move.layer < 0; i++)
         choose(h);
     if (h->move.layer < 0)
         return;
@@ -239,7 +239,7 @@ static uint64_t expert_bytes(const struct hearth_session *s, int layer, uint64_t
 static int take_piece(struct hearth_hot_experts *h, struct hearth_error *err)
 {
     size_t bytes = PIECE;
-    for (int i = 0; i < h->n_layers; i++) {
+    for (int i = h->first; i < h->end; i++) {
         const struct matrices x = matrices_of(h, i);
         for (int k = 0; k < 3; k++)
             bytes = x.w[k]->stride > bytes ? x.w[k]->stride : bytes;
@@ -359,13 +359,13 @@ static int open_layer(struct hearth_hot_experts *h, int layer, int n, struct hea
 static int open_all(struct hearth_hot_experts *h, int n, struct hearth_error *err)
 {
     uint64_t largest = 0;
-    h->layers = hearth_calloc((size_t)h->n_layers, sizeof *h->layers);
+    h->layers = hearth_calloc((size_t)h->end, sizeof *h->layers);
     if (!h->layers)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for hot experts");
     int rc = take_piece(h, err);
     for (int k = 0; k < 2 && !rc; k++)
         rc = take_rows(h, &h->rows[k], err);
-    for (int i = 0; i < h->n_layers && !rc && !hearth_accel_has_failed(h->a); i++) {
+    for (int i = h->first; i < h->end && !rc && !hearth_accel_has_failed(h->a); i++) {
         if (!expert_bytes(h->s, i, &largest))
             continue;
         rc = open_layer(h, i, n, err);
@@ -378,12 +378,13 @@ static int open_all(struct hearth_hot_experts *h, int n, struct hearth_error *er
 }
 
 int hearth_hot_experts_open(struct hearth_hot_experts **out, const struct hearth_session *s,
-                            struct hearth_accel *a, bool *works, uint64_t room, struct hearth_error *err)
+                            struct hearth_accel *a, bool *works, int first, int end, uint64_t room,
+                            struct hearth_error *err)
 {
     const struct hearth_hparams *hp = &s->model->hp;
     uint64_t bytes = 0, largest = 0;
     *out = NULL;
-    for (int i = 0; i < hp->n_layer; i++)
+    for (int i = first; i < end; i++)
         bytes += expert_bytes(s, i, &largest); // of one of each layer
     if (!bytes)
         return HEARTH_OK;
@@ -395,7 +396,9 @@ int hearth_hot_experts_open(struct hearth_hot_experts **out, const struct hearth
                                      .works = works,
                                      .resident = s->work.ffn.sources->ffn.ops == &hearth_memory_source,
                                      .moves = true,
-                                     .n_layers = hp->n_layer,
+                                     .first = first,
+                                     .end = end,
+                                     .next_layer = first,
                                      .move = {.layer = -1}};
     hearth_share_init(&h->shares[0]);
     hearth_share_init(&h->shares[1]);
@@ -415,7 +418,7 @@ void hearth_hot_experts_close(struct hearth_hot_experts **hot)
     struct hearth_hot_experts *h = *hot;
     if (!h)
         return;
-    for (int i = 0; h->layers && i < h->n_layers; i++)
+    for (int i = 0; h->layers && i < h->end; i++)
         close_layer(h, &h->layers[i]);
     for (int k = 0; k < 2; k++)
         close_rows(h, &h->rows[k]);

@@ -42,14 +42,16 @@ struct hearth_hot_expert_move {
 };
 
 struct hearth_hot_experts {
+    struct hearth_hot_experts *next; // another device's, of later layers; or NULL
     struct hearth_accel *a;
     const struct hearth_session *s;
-    bool *works;   // the device does
-    bool resident; // all experts are always in the CPU's memory
-    bool moves;    // hot ones take the places of others
-    int n_layers, next_layer;
-    struct hearth_hot_expert_layer *layers;
-    struct hearth_hot_expert_rows rows[2]; // of prompts, of steps
+    bool *works;                            // the device does
+    bool resident;                          // all experts are always in the CPU's memory
+    bool moves;                             // hot ones take the places of others
+    int first, end;                         // layers [first, end) have some here
+    int next_layer;                         // to be looked at for ones that are hotter
+    struct hearth_hot_expert_layer *layers; // [end], those before `first` empty
+    struct hearth_hot_expert_rows rows[2];  // of prompts, of steps
     struct hearth_hot_expert_move move;
     uint8_t *piece;                // of it, on its way from the file; NULL: all experts are resident
     struct hearth_share shares[2]; // of prompts, of steps, where all experts are resident
@@ -58,11 +60,21 @@ struct hearth_hot_experts {
     uint64_t moved;                // experts that came since it was opened
 };
 
-// Of the layers of a session, the same number of each, as far as `room` bytes of the device's memory go; *out is NULL
-// where there is no room, or no layer whose experts devices can compute. HEARTH_E_IO, HEARTH_E_MEMORY (of the host).
+// Of layers [first, end) of a session, the same number of each, as far as `room` bytes of the device's memory go; *out
+// is NULL where there is no room, or no layer whose experts devices can compute. HEARTH_E_IO, HEARTH_E_MEMORY (of the
+// host).
 int hearth_hot_experts_open(struct hearth_hot_experts **out, const struct hearth_session *s,
-                            struct hearth_accel *a, bool *works, uint64_t room, struct hearth_error *err);
-void hearth_hot_experts_close(struct hearth_hot_experts **hot);
+                            struct hearth_accel *a, bool *works, int first, int end, uint64_t room,
+                            struct hearth_error *err);
+void hearth_hot_experts_close(struct hearth_hot_experts **hot); // this one alone
+
+// Of those that are linked, the one whose layer this is; NULL: none.
+static inline struct hearth_hot_experts *hearth_hot_experts_of(struct hearth_hot_experts *h, int layer)
+{
+    while (h && layer >= h->end)
+        h = h->next;
+    return h && layer >= h->first ? h : NULL;
+}
 
 // The place of an expert; -1: the device does not have it, or has failed.
 static inline int hearth_hot_experts_place(const struct hearth_hot_experts *h, int layer, int expert)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Evaluations on a device: rows go there, pass its layers, and come back. Keys and values come to the pages two layers
-// behind, so that the device computes meanwhile.
+// Evaluations on devices: rows go there, pass its layers, and come back, one device after the other. Keys and values
+// come to the pages two layers behind, so that the device computes meanwhile.
 #include "engine/offload.h"
 
 #include <string.h>
@@ -9,19 +9,19 @@
 #include "base/os.h"
 #include "model/ffn.h"
 
-static int n_layer(const struct hearth_offload *o)
+static void leave_layers(struct hearth_offload *o)
 {
-    return o->s->context.hp->n_layer;
+    memset(o->elsewhere + o->first, 0, (size_t)(o->end - o->first) * sizeof *o->elsewhere);
 }
 
 // The device has failed: says so, once, and leaves its layers to the CPU from now on.
-static bool give_up(struct hearth_offload *o)
+static void give_up(struct hearth_offload *o)
 {
     struct hearth_error err = {0};
     hearth_accel_take(o->a, &err);
     o->works = false;
+    leave_layers(o);
     hearth_log(HEARTH_LOG_WARNING, "%s; the CPU goes on with its layers", err.message);
-    return false;
 }
 
 // ---- which batches go there
@@ -55,23 +55,34 @@ static int rows_for_through(const struct hearth_offload *o)
     return o->through && b->n_classes == 1 && b->classes[0].phase == HEARTH_PHASE_PROMPT ? b->n : 0;
 }
 
-int hearth_offload_begin(struct hearth_offload *o)
+// Which layers the device takes the batch through.
+static void begin_device(struct hearth_offload *o)
 {
     const struct hearth_session *s = o->s;
-    o->from = n_layer(o);
+    o->from = s->context.hp->n_layer;
     o->began_ns = 0;
-    if (o->first == n_layer(o) && !o->through)
-        return n_layer(o);
+    if (o->first == o->end && !o->through)
+        return;
     forget_positions(o);
     // Of a batch in parts, all rows of a part must come after those of the parts before.
     const bool fits =
         hearth_batch_count(&s->batch, HEARTH_PHASE_PROMPT) <= o->rows[0].cap || s->batch.n_classes == 1;
     if (!o->works || !fits || is_watched(&s->probes) || s->batch.again)
-        return n_layer(o);
+        return;
     const int rows = rows_for_through(o);
     o->from = rows ? hearth_through_from(o->through, rows) : o->first;
     o->began_ns = rows ? hearth_now_ns() : 0;
-    return o->first;
+    for (int layer = o->first; layer < o->end; layer++)
+        o->elsewhere[layer] = true;
+}
+
+const bool *hearth_offload_begin(struct hearth_offload *o)
+{
+    bool *elsewhere = o->elsewhere;
+    memset(elsewhere, 0, (size_t)o->s->context.hp->n_layer * sizeof *elsewhere);
+    for (; o; o = o->next)
+        begin_device(o);
+    return elsewhere;
 }
 
 // What layers of the batch took: those of the CPU, the first `layers`, until now; those that passed through the device.
@@ -100,7 +111,7 @@ static void send_page(struct hearth_offload *o, int page, int needed)
         return;
     uint8_t *bytes = hearth_kv_pin(kv, page);
     const size_t size = (size_t)kv->heads[0].n * kv->heads[0].bytes;
-    for (int layer = o->first; layer < n_layer(o); layer++)
+    for (int layer = o->first; layer < o->end; layer++)
         hearth_accel_write(o->a, &o->layers[layer - o->first].cache.pages, (size_t)page * size,
                            hearth_kv_key(kv, bytes, layer, 0, 0), size);
     hearth_kv_unpin(kv, page);
@@ -213,18 +224,39 @@ static void note_rows(struct hearth_offload *o, int first, int n)
         o->births[page] = o->s->kv.pages[page].birth;
         o->known[page] = slot + 1;
     }
-    o->tokens += o->first < n_layer(o) ? (uint64_t)n : 0;
+    o->tokens += o->first < o->end ? (uint64_t)n : 0;
     if (o->from < o->first)
         o->through->tokens += (uint64_t)n;
 }
 
-// What predictors of the device's first layer look at is the CPU's.
+// Bytes of what predictors of the next layer look at; 0: of nothing that lasts.
+static size_t seen_bytes(const struct hearth_offload *o)
+{
+    return o->seen[0].size ? (size_t)o->rows[1].n * (size_t)o->s->context.hp->n_embd * sizeof(float) : 0;
+}
+
+// What predictors of the device's first layer look at is the host's.
 static void send_seen(struct hearth_offload *o)
 {
     const float *seen = hearth_ffn_previous(&o->s->work.ffn, o->first);
-    if (o->seen[0].size && o->rows[1].n && seen)
-        hearth_accel_write(o->a, &o->seen[(o->first - 1) % 2], 0, seen,
-                           (size_t)o->rows[1].n * (size_t)o->s->context.hp->n_embd * sizeof *seen);
+    if (seen)
+        hearth_accel_write(o->a, &o->seen[(o->first - 1) % 2], 0, seen, seen_bytes(o));
+}
+
+// And what those of the layer behind its last one look at becomes the host's: the device gives it, and it is noted once
+// nothing can fail any more.
+static void fetch_seen(struct hearth_offload *o)
+{
+    if (o->end < o->s->context.hp->n_layer)
+        hearth_accel_read(o->a, &o->seen[(o->end - 1) % 2], 0, o->seen_copy, seen_bytes(o));
+}
+
+static void note_seen(const struct hearth_offload *o)
+{
+    float *seen = hearth_ffn_previous(&o->s->work.ffn, o->end);
+    const size_t bytes = seen_bytes(o);
+    if (seen && bytes && o->end < o->s->context.hp->n_layer)
+        memcpy(seen, o->seen_copy, bytes);
 }
 
 // Rows [first, first + n) of the batch through all layers; their outputs go to the same rows of work.h. Returns whether
@@ -251,7 +283,7 @@ static bool run_part(struct hearth_offload *o, int first, int n)
     send_seen(o);
     int layer = o->from;
     bool stop = false;
-    for (; layer < n_layer(o) && !stop && !hearth_accel_has_failed(o->a); layer++) {
+    for (; layer < o->end && !stop && !hearth_accel_has_failed(o->a); layer++) {
         if (layer - 2 >= o->from)
             collect(o, layer - 2, events[layer % 2]);
         if (layer < o->first && !hearth_through_bring(o->through, layer, n))
@@ -266,7 +298,7 @@ static bool run_part(struct hearth_offload *o, int first, int n)
         hearth_accel_flush(o->a);
         stop = hearth_fault_is_near(s->context.fault);
     }
-    stop |= layer < n_layer(o);
+    stop |= layer < o->end;
     for (int i = layer - 2; i < layer; i++)
         if (i >= o->from)
             collect(o, i, events[i % 2]);
@@ -275,28 +307,40 @@ static bool run_part(struct hearth_offload *o, int first, int n)
             hearth_accel_read(o->a, &o->rows[k].x, 0,
                               hearth_row_of(s->work.h, o->rows[k].first, s->context.hp->n_embd),
                               (size_t)o->rows[k].n * (size_t)s->context.hp->n_embd * sizeof(float));
-    if (!hearth_accel_has_failed(o->a) && !stop)
+    if (!stop)
+        fetch_seen(o);
+    if (!hearth_accel_has_failed(o->a) && !stop) {
         note_rows(o, first, n);
+        note_seen(o);
+    }
     return !hearth_accel_has_failed(o->a);
 }
 
-bool hearth_offload_run(struct hearth_offload *o)
+int hearth_offload_run(struct hearth_offload *o, int layer)
 {
     const struct hearth_session *s = o->s;
+    while (o->from != layer)
+        o = o->next;
+    if (!o->works) { // in an earlier layer of this evaluation, with hot neurons of it
+        leave_layers(o);
+        return layer;
+    }
     const int most =
         s->batch.n_classes == 1 ? o->rows[s->batch.classes[0].phase == HEARTH_PHASE_STEP].cap : s->batch.n;
     note_cpu(o, o->from);
     o->passed_ns = 0;
     for (int first = 0; first < s->batch.n; first += most) {
         const int left = s->batch.n - first;
-        if (!run_part(o, first, left < most ? left : most))
-            return give_up(o);
+        if (!run_part(o, first, left < most ? left : most)) {
+            give_up(o);
+            return layer;
+        }
         if (hearth_fault_look(s->context.fault))
-            return true;
+            return layer;
     }
     memcpy(s->work.x, s->work.h, (size_t)s->batch.n * (size_t)s->context.hp->n_embd * sizeof *s->work.x);
     note_through(o);
-    return true;
+    return o->end;
 }
 
 // Of an evaluation of one class that nobody watched, what it took; of others, nothing is learnt.
@@ -310,27 +354,33 @@ static void note_share(struct hearth_offload *o, struct hearth_share *share, enu
 
 void hearth_offload_end(struct hearth_offload *o)
 {
-    note_cpu(o, n_layer(o));
-    if (o->hot)
-        note_share(o, &o->hot->share, HEARTH_PHASE_STEP);
-    for (int k = 0; o->experts && k < 2; k++)
-        note_share(o, &o->experts->shares[k], k ? HEARTH_PHASE_STEP : HEARTH_PHASE_PROMPT);
-    if (o->experts)
-        hearth_hot_experts_turn(o->experts, o->s->batch.n);
+    for (; o; o = o->next) {
+        note_cpu(o, o->end);
+        if (o->hot)
+            note_share(o, &o->hot->share, HEARTH_PHASE_STEP);
+        for (int k = 0; o->experts && k < 2; k++)
+            note_share(o, &o->experts->shares[k], k ? HEARTH_PHASE_STEP : HEARTH_PHASE_PROMPT);
+        if (o->experts)
+            hearth_hot_experts_turn(o->experts, o->s->batch.n);
+    }
 }
 
 // ---- the head
 
 bool hearth_offload_has_head(const struct hearth_offload *o)
 {
-    return o->works && o->head;
+    while (o && !(o->works && o->head))
+        o = o->next;
+    return o != NULL;
 }
 
 bool hearth_offload_head(struct hearth_offload *o, bool is_prompt, const float *h, float *logits, int n)
 {
-    const size_t k = o->output.k, vocab = o->output.n, f32 = sizeof(float);
-    if (!o->works || !o->head)
+    while (o && !(o->works && o->head))
+        o = o->next;
+    if (!o)
         return false;
+    const size_t k = o->output.k, vocab = o->output.n, f32 = sizeof(float);
     for (int at = 0; at < n; at += o->head_rows) {
         const size_t count = (size_t)(n - at < o->head_rows ? n - at : o->head_rows);
         hearth_accel_write(o->a, &o->head_h, 0, h + (size_t)at * k, count * k * f32);
@@ -339,5 +389,7 @@ bool hearth_offload_head(struct hearth_offload *o, bool is_prompt, const float *
                              (struct hearth_accel_input){&o->head_h, &o->head_acts}, count, NULL);
         hearth_accel_read(o->a, &o->logits, 0, logits + (size_t)at * vocab, count * vocab * f32);
     }
-    return hearth_accel_has_failed(o->a) ? give_up(o) : true;
+    if (hearth_accel_has_failed(o->a))
+        give_up(o);
+    return o->works;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Whole layers on a device: the last ones of the model with their part of the KV cache, and the head. The bits are
-// those of the CPU (accel/operations.h), so nobody can tell where a layer was computed.
+// Whole layers on devices: the last ones of the model with their part of the KV cache, and the head. The bits are those
+// of the CPU (accel/operations.h), so nobody can tell where a layer was computed. Of several devices each has layers
+// that follow one another; a batch comes to the host between two of them.
 //
-// What the device stores in its cache comes to the session's pages, too. So forks, files and failures need not know of
-// it: when it fails, the CPU goes on from the first of its layers, with all that it needs.
+// What a device stores in its cache comes to the session's pages, too. So forks, files and failures need not know of
+// it: when it fails, the CPU computes its layers from the first one on, with all that it needs.
 #ifndef HEARTH_ENGINE_OFFLOAD_H
 #define HEARTH_ENGINE_OFFLOAD_H
 
@@ -18,10 +19,14 @@
 #define HEARTH_OFFLOAD_ALL (-1) // layers: as many as there is memory for
 
 struct hearth_offload_params {
-    struct hearth_accel_params device;
-    uint64_t vram; // bytes of the device's memory; 0: hearth_offload_vram()
-    int layers;    // the head is one behind the last; or HEARTH_OFFLOAD_ALL
-    enum hearth_device_prompts prompts;
+    struct hearth_accel_params device; // or several, as hearth_accel_choose() takes them
+    uint64_t vram;                     // bytes of each device's memory; 0: hearth_offload_vram()
+    const uint64_t *vrams;             // [n_vrams] of each of them, as above; n_vrams 0: `vram` of all
+    const float *shares; // [n_shares] of the layers, of each device; n_shares 0: by speed and room
+    int n_vrams, n_shares;
+    int layers;      // of all devices; the head is one behind the last; or HEARTH_OFFLOAD_ALL
+    int fail_device; // for tests: which one device.fail_at is of
+    enum hearth_device_prompts prompts; // of a session with one device; with several never
 };
 
 // A layer's weights as struct hearth_layer has them, and its part of the cache.
@@ -41,18 +46,22 @@ struct hearth_offload_rows {
     bool is_prompt;
 };
 
+// A device of a session.
 struct hearth_offload {
+    struct hearth_offload *next; // with later layers; or NULL
+    bool *elsewhere; // [n_layer] layers that devices compute in this evaluation; the first device owns it
     struct hearth_accel *a;
     const struct hearth_session *s;
     uint64_t largest;                    // bytes of one piece of its memory
-    int first;                           // layers [first, n_layer) are here; n_layer: none
+    uint64_t vram;                       // bytes of its memory that may be used
+    int first, end;                      // layers [first, end) are here
     bool head;                           // the head is
     bool works;                          // false: it has failed, and the CPU goes on
-    struct hearth_offload_layer *layers; // [n_layer - first]
+    struct hearth_offload_layer *layers; // [end - first]
     struct hearth_accel_weight output;
-    struct hearth_through *through;     // of prompts, the other layers; or NULL
-    struct hearth_hot *hot;             // of the other layers; or NULL
-    struct hearth_hot_experts *experts; // of all layers; or NULL
+    struct hearth_through *through;     // of prompts, the other layers, where it is the only device; or NULL
+    struct hearth_hot *hot;             // of layers that are the CPU's; or NULL
+    struct hearth_hot_experts *experts; // or NULL
     struct hearth_offload_rows rows[2]; // of prompts, of steps
 
     // What a class uses while a part of a layer is computed; all that is used after one another.
@@ -63,6 +72,7 @@ struct hearth_offload {
     int head_rows; // that the head takes together
 
     uint8_t *copy[2]; // keys and values of two layers on their way to the pages
+    float *seen_copy; // [max_steps x E] what predictors behind its layers look at, on its way; or NULL
     size_t copy_row;  // bytes of a row and layer
     int32_t *places;  // [2 x cap] and page numbers of all sequences, on their way to the device
     int32_t *page_numbers;
@@ -78,11 +88,11 @@ struct hearth_offload {
     uint64_t part_ns, passed_ns;
 };
 
-// Opens the device. HEARTH_E_INVALID, HEARTH_E_UNSUPPORTED, HEARTH_E_MEMORY (of the host).
+// Opens the devices: *out is the first of them. HEARTH_E_INVALID, HEARTH_E_UNSUPPORTED, HEARTH_E_MEMORY (of the host).
 int hearth_offload_find(struct hearth_offload **out, const struct hearth_session *s,
                         const struct hearth_offload_params *params, struct hearth_error *err);
-// What would fit there, but for hot experts. False: how much of its memory may be used is not known before the session
-// has its weights.
+// What would fit there, but for hot experts. False: there are several devices, or how much of its memory may be used is
+// not known before the session has its weights.
 bool hearth_offload_foresee(const struct hearth_offload *o, const struct hearth_offload_params *params,
                             struct hearth_placement *out);
 // The same of a device that is not open, with all of its memory free. False also where there is no such device.
@@ -95,25 +105,42 @@ int hearth_offload_place(struct hearth_offload *o, const struct hearth_offload_p
 // find() and place().
 int hearth_offload_open(struct hearth_offload **out, const struct hearth_session *s,
                         const struct hearth_offload_params *params, struct hearth_error *err);
-void hearth_offload_close(struct hearth_offload **offload);
+void hearth_offload_close(struct hearth_offload **offload); // all of them
 
 // Bytes that are taken of a device's memory where nobody says how many: nine tenths of what is unused there; of a
 // device that shares the system's memory at most half of `ram`, which others can still take of that.
 uint64_t hearth_offload_vram(const struct hearth_accel_info *device, uint64_t unused, uint64_t ram);
 
-// ---- evaluations (offload.c)
+// ---- evaluations (offload.c); o: the first device
 
-// To be called for each batch before its first layer: `from` becomes the layer with which the device takes the batch.
-// Returns the layer from which on no weights are needed; n_layer: all are.
-int hearth_offload_begin(struct hearth_offload *o);
+// Which layers [n_layer] devices compute, so that their weights are not needed; where one fails, its layers are the CPU's
+// in this table from then on. And the layer with which a device takes the batch becomes its `from`: where layers of the
+// CPU pass through it, this comes before its own ones. To be called for each batch before its first layer.
+const bool *hearth_offload_begin(struct hearth_offload *o);
 bool hearth_offload_has_head(const struct hearth_offload *o);
-// Takes the rows of work.x through the device's layers. False: the device has failed, nothing has changed, and the CPU
-// is to go on. Where the evaluation is given up meanwhile, its fault is raised.
-bool hearth_offload_run(struct hearth_offload *o);
+// Takes the rows of work.x through the layers of the device that takes the batch with this one. Returns the layer behind them, or
+// this one: nothing has changed, as the device has failed and the CPU is to go on, or the evaluation is given up, and its
+// fault is raised.
+int hearth_offload_run(struct hearth_offload *o, int layer);
 // After the batch's last layer, wherever it was computed: time for what needs some, while nobody waits for a layer.
 void hearth_offload_end(struct hearth_offload *o);
 // The head of n rows of work.h of one class, to logits. False: as above.
 bool hearth_offload_head(struct hearth_offload *o, bool is_prompt, const float *h, float *logits, int n);
+
+// Hot neurons and experts of all devices: the first of those that are linked; or NULL.
+static inline struct hearth_hot *hearth_offload_hot(const struct hearth_offload *o)
+{
+    while (o && !o->hot)
+        o = o->next;
+    return o ? o->hot : NULL;
+}
+
+static inline struct hearth_hot_experts *hearth_offload_experts(const struct hearth_offload *o)
+{
+    while (o && !o->experts)
+        o = o->next;
+    return o ? o->experts : NULL;
+}
 
 // ---- a layer (offload_layer.c)
 

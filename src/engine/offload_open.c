@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Which layers go to a device, and bringing them there: workspace first, then layers from the last one on, each with
+// Which layers go to which device, and bringing them there: workspace first, then layers from the last one on, each with
 // its part of the cache, then the head, as far as the memory goes.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,12 +9,15 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "engine/offload.h"
+#include "engine/offload_divide.h"
 #include "model/ffn.h"
 
 // Rows that the head takes together, at most.
 #define HEAD_ROWS 16
 // Rows of a prompt together, at most: a dimension of grids.
 #define MAX_ROWS 16384
+// Where a device may use less of its memory, how fast it is does not matter, and is not measured.
+#define LEAST_TO_MEASURE ((uint64_t)64 << 20)
 // Prompts pass through the device where the CPU has one layer of so many, or more.
 #define LEAST_SHARE 4
 
@@ -237,37 +241,39 @@ static int take_tables(struct hearth_offload *o, struct hearth_error *err)
     o->page_numbers = hearth_calloc(o->max_pages, sizeof *o->page_numbers);
     o->births = hearth_calloc(pages, sizeof *o->births);
     o->known = hearth_calloc(pages, sizeof *o->known);
-    return o->copy[0] && o->copy[1] && o->places && o->page_numbers && o->births && o->known
+    o->seen_copy =
+        hearth_calloc((size_t)o->s->limits.max_steps, (size_t)o->s->model->hp.n_embd * sizeof *o->seen_copy);
+    return o->seen_copy && o->copy[0] && o->copy[1] && o->places && o->page_numbers && o->births && o->known
                ? HEARTH_OK
                : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device's tables");
 }
 
 // ---- placing
 
-static int place_layers(struct hearth_offload *o, uint64_t room, int most, struct hearth_error *err)
+// Layers [from, o->end), as far as there is room: the last ones of them.
+static int place_layers(struct hearth_offload *o, int from, uint64_t room, struct hearth_error *err)
 {
-    const int n_layer = o->s->model->hp.n_layer;
-    o->layers = hearth_calloc((size_t)n_layer, sizeof *o->layers);
+    const int end = o->end;
+    o->layers = hearth_calloc((size_t)end, sizeof *o->layers);
     if (!o->layers)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device's layers");
-    int first = n_layer;
-    for (uint64_t bytes; first > 0 && (most == HEARTH_OFFLOAD_ALL || n_layer - first < most); first--) {
+    int first = end;
+    for (uint64_t bytes; first > from; first--) {
         bytes = layer_bytes(o->s, first - 1);
         if (!bytes || bytes > room || cache_bytes(o->s) > o->largest)
             break;
         room -= bytes;
     }
     // From the last one on, so that where the device has less memory than it says those behind stay.
-    o->first = n_layer;
-    for (int layer = n_layer; layer-- > first;) {
+    for (int layer = end; layer-- > first;) {
         int rc = open_layer(o, &o->layers[layer - first], layer, err);
         if (rc)
             return rc;
         if (hearth_accel_has_failed(o->a)) {
-            const size_t kept = (size_t)(n_layer - layer - 1);
+            const size_t kept = (size_t)(end - layer - 1);
             close_layer(o, &o->layers[layer - first]);
             memmove(o->layers, o->layers + (layer + 1 - first), kept * sizeof *o->layers);
-            memset(o->layers + kept, 0, ((size_t)n_layer - kept) * sizeof *o->layers); // closed once
+            memset(o->layers + kept, 0, ((size_t)end - kept) * sizeof *o->layers); // closed once
             break;
         }
         o->first = layer;
@@ -326,12 +332,12 @@ static uint64_t room_for_through(const struct hearth_offload *o, const struct he
     return bytes <= room && (n_layer - n) * LEAST_SHARE >= n_layer ? bytes : 0;
 }
 
-// Layers, and what prompts pass through beside them.
-static int place_all_layers(struct hearth_offload *o, const struct hearth_offload_params *p, uint64_t room,
-                            struct hearth_error *err)
+// Layers, and what prompts pass through beside them, where it is the only device.
+static int place_all_layers(struct hearth_offload *o, const struct hearth_offload_params *p, bool is_alone,
+                            int from, uint64_t room, struct hearth_error *err)
 {
-    const uint64_t bytes = room_for_through(o, p, room);
-    const int rc = place_layers(o, room - bytes, p->layers, err);
+    const uint64_t bytes = is_alone ? room_for_through(o, p, room) : 0;
+    const int rc = place_layers(o, from, room - bytes, err);
     struct hearth_through_setup setup = through_setup(o, p);
     setup.n_layers = o->first;
     if (rc || !bytes || !o->first || hearth_accel_has_failed(o->a))
@@ -371,43 +377,182 @@ static int place_head(struct hearth_offload *o, struct hearth_error *err)
     return rc;
 }
 
-static int place(struct hearth_offload *o, const struct hearth_offload_params *p, uint64_t vram,
-                 struct hearth_error *err)
+// ---- several devices
+
+static bool wants_head(const struct hearth_session *s, const struct hearth_offload_params *p)
 {
-    const struct hearth_session *s = o->s;
+    return p->layers == HEARTH_OFFLOAD_ALL || p->layers > s->model->hp.n_layer;
+}
+
+// The first of the layers that devices may have: behind it, they know all of them.
+static int least_layer(const struct hearth_session *s, int most)
+{
     const int n_layer = s->model->hp.n_layer;
-    int rc = HEARTH_OK;
-    o->first = n_layer;
-    if (s->model->adapters) { // which devices do not know
-        hearth_log(HEARTH_LOG_WARNING, "with adapters the CPU computes everything, and the device nothing");
-        return HEARTH_OK;
+    int least = n_layer;
+    while (least > 0 && (most == HEARTH_OFFLOAD_ALL || n_layer - least < most) && layer_bytes(s, least - 1))
+        least--;
+    return least;
+}
+
+// Of a layer from `least` on, about.
+static uint64_t mean_bytes(const struct hearth_session *s, int least)
+{
+    uint64_t bytes = 0;
+    for (int layer = least; layer < s->model->hp.n_layer; layer++)
+        bytes += layer_bytes(s, layer);
+    return bytes / (uint64_t)(s->model->hp.n_layer - least);
+}
+
+// Devices [n], the one with the last layers last.
+static int list_devices(struct hearth_offload *o, struct hearth_offload **out)
+{
+    int n = 0;
+    for (; o; o = o->next)
+        out[n++] = o;
+    return n;
+}
+
+// The room for layers of each device, as if it had some; where all devices together have the room, the last one's
+// without the head's.
+static void size_sides(struct hearth_offload *const *devices, struct hearth_offload_side *sides, int n,
+                       int wanted, uint64_t bytes, uint64_t head)
+{
+    uint64_t fit = 0;
+    for (int i = 0; i < n; i++) {
+        const uint64_t workspace = size_workspace(devices[i], devices[i]->vram);
+        sides[i].room = workspace ? devices[i]->vram - workspace : 0;
+        const uint64_t taken = i == n - 1 ? head : 0;
+        fit += sides[i].room > taken ? (sides[i].room - taken) / bytes : 0;
     }
-    const uint64_t workspace = knows_model(s) ? size_workspace(o, vram) : 0;
-    o->first = n_layer;
-    if (workspace && p->layers != 0) {
+    if (fit >= (uint64_t)wanted && sides[n - 1].room > head)
+        sides[n - 1].room -= head;
+}
+
+// How fast each is, where it matters.
+static void measure_sides(struct hearth_offload *const *devices, struct hearth_offload_side *sides, int n)
+{
+    bool matters = n > 1;
+    for (int i = 0; i < n; i++)
+        matters &= devices[i]->vram >= LEAST_TO_MEASURE && sides[i].share <= 0;
+    for (int i = 0; i < n && matters; i++)
+        sides[i].speed = hearth_accel_speed(devices[i]->a);
+}
+
+static int divide_layers(struct hearth_offload *const *devices, int n, const struct hearth_offload_params *p,
+                         struct hearth_error *err)
+{
+    const struct hearth_session *s = devices[0]->s;
+    const int n_layer = s->model->hp.n_layer, least = knows_model(s) ? least_layer(s, p->layers) : n_layer;
+    struct hearth_offload_side sides[HEARTH_ACCEL_MOST] = {0};
+    if (least == n_layer)
+        return HEARTH_OK;
+    const uint64_t bytes = mean_bytes(s, least);
+    for (int i = 0; i < p->n_shares; i++)
+        sides[i].share = p->shares[i];
+    size_sides(devices, sides, n, n_layer - least, bytes, wants_head(s, p) ? head_bytes(s) : 0);
+    measure_sides(devices, sides, n);
+    int rc = HEARTH_OK;
+    for (int i = n - 1, end = n_layer; i >= 0 && !rc; end = devices[i--]->first) {
+        struct hearth_offload *o = devices[i];
+        const int from = hearth_offload_from(sides, n, i, least, n_layer, end, bytes);
+        o->first = o->end = end;
+        if (!sides[i].room || from == end)
+            continue;
         rc = take_tables(o, err);
         if (!rc)
             each_buffer(o, (uint64_t)o->rows[0].cap, take_buffer, o);
         if (!rc)
-            rc = place_all_layers(o, p, vram - workspace, err);
-        if (o->first == n_layer && !o->through) // the head and hot neurons can use the room
+            rc = place_all_layers(o, p, n == 1, from, sides[i].room, err);
+        if (o->first == end && !o->through) // the head and hot neurons can use the room
             close_workspace(o);
     }
-    const uint64_t head = head_bytes(s), used = hearth_accel_stats(o->a).bytes;
-    const bool wanted = p->layers == HEARTH_OFFLOAD_ALL || p->layers > n_layer;
-    if (!rc && !hearth_accel_has_failed(o->a) && wanted && head && used + head <= vram)
-        rc = place_head(o, err);
-    // What is left is for the hot neurons of the other layers, or for hot experts, unless a number of layers was asked for.
-    if (!rc && !hearth_accel_has_failed(o->a) && (p->layers == HEARTH_OFFLOAD_ALL || p->vram))
-        rc = hearth_hot_open(&o->hot, s, o->a, &o->works, o->first, vram - hearth_accel_stats(o->a).bytes,
-                             err);
-    if (!rc && !hearth_accel_has_failed(o->a) && (p->layers == HEARTH_OFFLOAD_ALL || p->vram))
-        rc = hearth_hot_experts_open(&o->experts, s, o->a, &o->works, vram - hearth_accel_stats(o->a).bytes,
-                                     err);
-    // What it has no memory for stays with the CPU.
-    struct hearth_error full;
-    if (!rc && hearth_accel_take(o->a, &full))
-        hearth_log(HEARTH_LOG_WARNING, "%s: fewer layers go there", full.message);
+    return rc;
+}
+
+static uint64_t room_of(const struct hearth_offload *o)
+{
+    const uint64_t used = hearth_accel_stats(o->a).bytes;
+    return used < o->vram && !hearth_accel_has_failed(o->a) ? o->vram - used : 0;
+}
+
+// The head goes to the last device that has layers and room; else to the last one that has room.
+static int place_head_somewhere(struct hearth_offload *const *devices, int n, struct hearth_error *err)
+{
+    const uint64_t bytes = head_bytes(devices[0]->s);
+    for (int with_layers = 1; bytes && with_layers >= 0; with_layers--)
+        for (int i = n - 1; i >= 0; i--) {
+            struct hearth_offload *o = devices[i];
+            if ((with_layers && o->first == o->end) || room_of(o) < bytes)
+                continue;
+            const int rc = place_head(o, err);
+            if (rc || o->head)
+                return rc;
+        }
+    return HEARTH_OK;
+}
+
+// What is left is for the hot neurons of the layers before all devices', and for hot experts: each device has them of a
+// part of the layers as large as its part of the room.
+static int place_hot(struct hearth_offload *const *devices, int n, struct hearth_error *err)
+{
+    const struct hearth_session *s = devices[0]->s;
+    double all = 0, before = 0;
+    struct hearth_hot *next = NULL;
+    struct hearth_hot_experts *next_experts = NULL;
+    int rc = HEARTH_OK;
+    for (int i = 0; i < n; i++)
+        all += (double)room_of(devices[i]);
+    for (int i = n - 1, end = devices[0]->first, end_experts = s->model->hp.n_layer; i >= 0 && !rc; i--) {
+        struct hearth_offload *o = devices[i];
+        const uint64_t room = room_of(o);
+        if (!room)
+            continue;
+        before += (double)room;
+        const double left = 1 - before / all;
+        const int first = (int)(left * devices[0]->first + 0.5),
+                  first_experts = (int)(left * s->model->hp.n_layer + 0.5);
+        rc = hearth_hot_open(&o->hot, s, o->a, &o->works, first, end, room, err);
+        if (!rc)
+            rc = hearth_hot_experts_open(&o->experts, s, o->a, &o->works, first_experts, end_experts,
+                                         room_of(o), err);
+        end = first;
+        end_experts = first_experts;
+        if (o->hot) {
+            o->hot->next = next;
+            next = o->hot;
+        }
+        if (o->experts) {
+            o->experts->next = next_experts;
+            next_experts = o->experts;
+        }
+    }
+    return rc;
+}
+
+static int place(struct hearth_offload *first, const struct hearth_offload_params *p,
+                 struct hearth_error *err)
+{
+    struct hearth_offload *devices[HEARTH_ACCEL_MOST];
+    const struct hearth_session *s = first->s;
+    const int n = list_devices(first, devices);
+    for (int i = 0; i < n; i++)
+        devices[i]->first = devices[i]->end = s->model->hp.n_layer;
+    if (s->model->adapters) { // which devices do not know
+        hearth_log(HEARTH_LOG_WARNING, "with adapters the CPU computes everything, and the device nothing");
+        return HEARTH_OK;
+    }
+    int rc = divide_layers(devices, n, p, err);
+    if (!rc && wants_head(s, p))
+        rc = place_head_somewhere(devices, n, err);
+    // Unless a number of layers was asked for.
+    if (!rc && (p->layers == HEARTH_OFFLOAD_ALL || p->vram || p->n_vrams))
+        rc = place_hot(devices, n, err);
+    // What a device has no memory for is another's, or stays with the CPU.
+    for (int i = 0; i < n && !rc; i++) {
+        struct hearth_error full;
+        if (hearth_accel_take(devices[i]->a, &full))
+            hearth_log(HEARTH_LOG_WARNING, "%s: fewer layers go there", full.message);
+    }
     return rc;
 }
 
@@ -417,11 +562,27 @@ uint64_t hearth_offload_vram(const struct hearth_accel_info *device, uint64_t un
     return device->shares_memory && ram / 2 < bytes ? ram / 2 : bytes;
 }
 
-// Of the device's memory, where nobody says how much. The session's budget is claimed by now.
-static uint64_t choose_vram(const struct hearth_accel *a)
+// Of each device's memory, where nobody says how much. The session's budget is claimed by now. Two that are one device
+// share what is unused there, and those that share the system's memory what is free of that.
+static void choose_vram(struct hearth_offload *first, const struct hearth_offload_params *p)
 {
-    return hearth_offload_vram(hearth_accel_describe(a), hearth_accel_free_memory(a),
-                               hearth_free_memory("", true).bytes);
+    uint64_t sharing = 0;
+    for (struct hearth_offload *o = first; o; o = o->next)
+        sharing += hearth_accel_describe(o->a)->shares_memory;
+    int i = 0;
+    for (struct hearth_offload *o = first; o; o = o->next, i++) {
+        const struct hearth_accel_info *info = hearth_accel_describe(o->a);
+        const uint64_t given = p->n_vrams ? p->vrams[i] : p->vram;
+        uint64_t same = 0;
+        for (const struct hearth_offload *k = first; k; k = k->next)
+            same += hearth_accel_describe(k->a)->backend == info->backend &&
+                    hearth_accel_describe(k->a)->index == info->index;
+        const uint64_t chosen =
+            hearth_offload_vram(info, hearth_accel_free_memory(o->a) / same,
+                                hearth_free_memory("", true).bytes / (sharing ? sharing : 1));
+        o->vram = given ? given : chosen;
+        o->vram = o->vram < info->memory ? o->vram : info->memory;
+    }
 }
 
 // What follows from the session and the device.
@@ -430,40 +591,89 @@ static struct hearth_offload begin(const struct hearth_session *s, const struct 
     return (struct hearth_offload){
         .s = s,
         .largest = info->largest,
+        .first = s->model->hp.n_layer,
+        .end = s->model->hp.n_layer,
         .rows = {{.is_prompt = true}},
         .copy_row = (size_t)s->kv.heads[0].n * (s->kv.heads[0].row_k + s->kv.heads[0].row_v),
         .max_pages = (size_t)s->limits.max_seqs * (size_t)s->kv.pages_per_seq,
     };
 }
 
-int hearth_offload_find(struct hearth_offload **out, const struct hearth_session *s,
-                        const struct hearth_offload_params *params, struct hearth_error *err)
+static int open_device(struct hearth_offload **out, const struct hearth_session *s,
+                       const struct hearth_accel_params *params, int number, struct hearth_error *err)
 {
+    struct hearth_accel_params own = *params;
+    char text[16];
     struct hearth_offload *o = hearth_calloc(1, sizeof *o);
     *out = o;
     if (!o)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device");
-    o->s = s;
-    o->first = s->model->hp.n_layer;
+    snprintf(text, sizeof text, "%d", number);
+    own.device = text;
     struct hearth_accel *a;
-    const int rc = hearth_accel_open(&a, &params->device, err);
-    if (rc) {
-        hearth_offload_close(out);
+    const int rc = hearth_accel_open(&a, &own, err);
+    if (rc)
         return rc;
-    }
     *o = begin(s, hearth_accel_describe(a));
     o->a = a;
-    o->first = s->model->hp.n_layer;
     o->works = true;
     return HEARTH_OK;
+}
+
+static int check_params(const struct hearth_offload_params *p, int n, struct hearth_error *err)
+{
+    double shares = 0;
+    if ((p->n_vrams && !p->vrams) || (p->n_shares && !p->shares))
+        return hearth_fail(err, HEARTH_E_INVALID,
+                           "there is a number of sizes or shares, but no list of them");
+    if (p->n_vrams && p->n_vrams != n)
+        return hearth_fail(err, HEARTH_E_INVALID,
+                           "%d sizes of devices' memory for %d device%s: give one for each, or one for all",
+                           p->n_vrams, n, n == 1 ? "" : "s");
+    if (p->n_shares && p->n_shares != n)
+        return hearth_fail(err, HEARTH_E_INVALID,
+                           "%d shares of the layers for %d device%s: give one for each", p->n_shares, n,
+                           n == 1 ? "" : "s");
+    for (int i = 0; i < p->n_shares; i++) {
+        if (!(p->shares[i] >= 0 && p->shares[i] <= 1e9f))
+            return hearth_fail(err, HEARTH_E_INVALID, "a device's share of the layers is a number from 0");
+        shares += (double)p->shares[i];
+    }
+    if (p->n_shares && shares <= 0)
+        return hearth_fail(err, HEARTH_E_INVALID, "all devices' shares of the layers are 0");
+    return HEARTH_OK;
+}
+
+int hearth_offload_find(struct hearth_offload **out, const struct hearth_session *s,
+                        const struct hearth_offload_params *params, struct hearth_error *err)
+{
+    int numbers[HEARTH_ACCEL_MOST];
+    *out = NULL;
+    const int n = hearth_accel_choose(numbers, params->device.device, err);
+    int rc = n < 0 ? n : check_params(params, n, err);
+    struct hearth_offload **at = out;
+    for (int i = 0; i < n && !rc; i++, at = &(*at)->next) {
+        struct hearth_accel_params device = params->device;
+        device.fail_at = i == params->fail_device ? device.fail_at : 0;
+        for (int k = 0; k < i; k++)
+            device.inexact |= numbers[k] == numbers[i]; // it has been checked
+        rc = open_device(at, s, &device, numbers[i], err);
+    }
+    bool *elsewhere = rc ? NULL : hearth_calloc((size_t)s->model->hp.n_layer, sizeof *elsewhere);
+    for (struct hearth_offload *o = *out; o; o = o->next)
+        o->elsewhere = elsewhere;
+    if (!rc && !elsewhere)
+        rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device");
+    if (rc)
+        hearth_offload_close(out);
+    return rc;
 }
 
 int hearth_offload_place(struct hearth_offload *o, const struct hearth_offload_params *params,
                          struct hearth_error *err)
 {
-    const uint64_t all = hearth_accel_describe(o->a)->memory;
-    const uint64_t vram = params->vram ? params->vram : choose_vram(o->a);
-    return place(o, params, vram < all ? vram : all, err);
+    choose_vram(o, params);
+    return place(o, params, err);
 }
 
 int hearth_offload_open(struct hearth_offload **out, const struct hearth_session *s,
@@ -479,7 +689,13 @@ int hearth_offload_open(struct hearth_offload **out, const struct hearth_session
 
 // ---- foreseeing
 
-// The same decisions as place()'s.
+// What may be used of its memory, where somebody says; else 0.
+static uint64_t given_vram(const struct hearth_offload_params *p)
+{
+    return p->n_vrams ? p->vrams[0] : p->vram;
+}
+
+// The same decisions as place()'s, with one device.
 static void foresee(struct hearth_offload *o, const struct hearth_offload_params *p, uint64_t vram,
                     struct hearth_placement *out)
 {
@@ -497,9 +713,9 @@ static void foresee(struct hearth_offload *o, const struct hearth_offload_params
         out->bytes = out->layers || out->through ? vram - left - (out->through ? 0 : through) : 0;
     }
     const uint64_t head = head_bytes(s);
-    out->head = (p->layers == HEARTH_OFFLOAD_ALL || p->layers > n_layer) && head && out->bytes + head <= vram;
+    out->head = wants_head(s, p) && head && out->bytes + head <= vram;
     out->bytes += out->head ? head : 0;
-    if (p->layers == HEARTH_OFFLOAD_ALL || p->vram)
+    if (p->layers == HEARTH_OFFLOAD_ALL || given_vram(p))
         out->neurons = hearth_hot_count(s, n_layer - out->layers, vram - out->bytes);
 }
 
@@ -508,12 +724,13 @@ static bool foresee_within(struct hearth_offload *o, const struct hearth_offload
                            const struct hearth_accel_info *info, uint64_t unused,
                            struct hearth_placement *out)
 {
-    const uint64_t ram = info->shares_memory && !p->vram ? hearth_free_memory("", true).bytes : UINT64_MAX;
-    const uint64_t vram = p->vram ? p->vram : hearth_offload_vram(info, unused, ram);
+    const uint64_t given = given_vram(p);
+    const uint64_t ram = info->shares_memory && !given ? hearth_free_memory("", true).bytes : UINT64_MAX;
+    const uint64_t vram = given ? given : hearth_offload_vram(info, unused, ram);
     *out = (struct hearth_placement){0};
     memcpy(out->device, info->name, sizeof out->device);
     foresee(o, p, vram < info->memory ? vram : info->memory, out);
-    return p->vram || !info->shares_memory;
+    return given || !info->shares_memory;
 }
 
 bool hearth_offload_foresee(const struct hearth_offload *o, const struct hearth_offload_params *params,
@@ -521,15 +738,22 @@ bool hearth_offload_foresee(const struct hearth_offload *o, const struct hearth_
 {
     const struct hearth_accel_info *info = hearth_accel_describe(o->a);
     struct hearth_offload same = begin(o->s, info);
-    return foresee_within(&same, params, info, hearth_accel_free_memory(o->a), out);
+    return !o->next && foresee_within(&same, params, info, hearth_accel_free_memory(o->a), out);
 }
 
 bool hearth_offload_guess(struct hearth_placement *out, const struct hearth_session *s,
                           const struct hearth_offload_params *params)
 {
     struct hearth_accel_info info;
+    struct hearth_error ignored;
+    int numbers[HEARTH_ACCEL_MOST];
+    char number[16];
     *out = (struct hearth_placement){0};
-    if (!hearth_accel_find(&info, params->device.device))
+    if (hearth_accel_choose(numbers, params->device.device, &ignored) != 1 ||
+        check_params(params, 1, &ignored))
+        return false;
+    snprintf(number, sizeof number, "%d", numbers[0]);
+    if (!hearth_accel_find(&info, number))
         return false;
     struct hearth_offload o = begin(s, &info);
     return foresee_within(&o, params, &info, info.memory, out);
@@ -537,16 +761,13 @@ bool hearth_offload_guess(struct hearth_placement *out, const struct hearth_sess
 
 // ---- closing
 
-void hearth_offload_close(struct hearth_offload **offload)
+static void close_device(struct hearth_offload *o)
 {
-    struct hearth_offload *o = *offload;
-    if (!o)
-        return;
     if (o->a) {
         hearth_through_close(&o->through);
         hearth_hot_close(&o->hot);
         hearth_hot_experts_close(&o->experts);
-        for (int i = 0; o->layers && i < o->s->model->hp.n_layer; i++)
+        for (int i = 0; o->layers && i < o->end; i++)
             close_layer(o, &o->layers[i]);
         close_workspace(o);
         close_head(o);
@@ -557,6 +778,19 @@ void hearth_offload_close(struct hearth_offload **offload)
     free(o->page_numbers);
     free(o->births);
     free(o->known);
+    free(o->seen_copy);
     free(o);
+}
+
+void hearth_offload_close(struct hearth_offload **offload)
+{
+    struct hearth_offload *o = *offload;
+    if (o)
+        free(o->elsewhere);
+    while (o) {
+        struct hearth_offload *next = o->next;
+        close_device(o);
+        o = next;
+    }
     *offload = NULL;
 }

@@ -217,7 +217,6 @@ static void connect(struct hearth_session *s)
                                          .pool = s->pool,
                                          .fault = &s->fault,
                                          .deferred = &s->deferred,
-                                         .layers_end = s->model->hp.n_layer,
                                          .probes = &s->probes};
     w->matmul.c = w->attention.c = w->latent.c = w->recurrent.c = w->ffn.c = w->ffn.moe.c = w->ffn.sparse.c =
         c;
@@ -485,14 +484,18 @@ static int open_sources(struct hearth_session *s, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-// "auto": any that is no CPU.
+_Static_assert(HEARTH_DEVICES_MOST == HEARTH_ACCEL_MOST, "as many as one text can mean");
+
 static struct hearth_offload_params offload_params(const struct hearth_session_params *p)
 {
-    return (struct hearth_offload_params){
-        .device = {.device = strcmp(p->device, "auto") ? p->device : NULL, .inexact = p->device_inexact != 0},
-        .vram = p->vram,
-        .layers = p->device_layers ? p->device_layers : HEARTH_OFFLOAD_ALL,
-        .prompts = p->device_prompts};
+    return (struct hearth_offload_params){.device = {.device = p->device, .inexact = p->device_inexact != 0},
+                                          .vram = p->vram,
+                                          .vrams = p->vrams,
+                                          .shares = p->device_shares,
+                                          .n_vrams = p->n_vrams,
+                                          .n_shares = p->n_device_shares,
+                                          .layers = p->device_layers ? p->device_layers : HEARTH_OFFLOAD_ALL,
+                                          .prompts = p->device_prompts};
 }
 
 // No memory is set aside for what the device will have. Sessions that share weights may have no device.
@@ -529,8 +532,8 @@ static int use_device(struct hearth_session *s, const struct hearth_session_para
 {
     const struct hearth_offload_params params = offload_params(p);
     const int rc = hearth_offload_place(s->offload, &params, err);
-    s->work.ffn.sparse.hot = s->offload->hot;
-    s->work.ffn.experts = s->offload->experts;
+    s->work.ffn.sparse.hot = hearth_offload_hot(s->offload);
+    s->work.ffn.experts = hearth_offload_experts(s->offload);
     return rc;
 }
 
@@ -723,13 +726,23 @@ void hearth_session_streaming_stats(const struct hearth_session *session, struct
 void hearth_session_device_stats(const struct hearth_session *session, struct hearth_device_stats *out,
                                  size_t size)
 {
+    hearth_session_device_stats_at(session, 0, out, size);
+}
+
+int hearth_session_device_stats_at(const struct hearth_session *session, int index,
+                                   struct hearth_device_stats *out, size_t size)
+{
     struct hearth_device_stats stats = {0};
-    const struct hearth_offload *o = session->offload;
+    const struct hearth_offload *o = NULL;
+    int n = 0;
+    for (const struct hearth_offload *at = session->offload; at; at = at->next)
+        if (n++ == index)
+            o = at;
     if (o) {
         const struct hearth_accel_stats a = hearth_accel_stats(o->a);
         stats = (struct hearth_device_stats){.name = hearth_accel_describe(o->a)->name,
                                              .works = o->works,
-                                             .layers = session->model->hp.n_layer - o->first,
+                                             .layers = o->end - o->first,
                                              .head = o->head,
                                              .neurons = o->hot ? o->hot->neurons : 0,
                                              .bytes = a.bytes,
@@ -739,9 +752,11 @@ void hearth_session_device_stats(const struct hearth_session *session, struct he
                                              .bytes_down = a.bytes_down,
                                              .experts = o->experts ? o->experts->n : 0,
                                              .expert_rows = o->experts ? o->experts->slots : 0,
+                                             .first_layer = o->first,
                                              .through = o->through ? o->through->tokens : 0};
     }
     hearth_params_write(out, size, &stats, sizeof stats);
+    return n;
 }
 
 // ---- what others see of the evaluations

@@ -67,7 +67,7 @@ struct hearth_session {
     struct hearth_arena_rows rows;            // of these: where a budget lends them
     struct hearth_stats stats;
     struct hearth_tracing *tracing; // or NULL
-    struct hearth_offload *offload; // or NULL
+    struct hearth_offload *offload; // the first of its devices; or NULL
     struct hearth_session_progress progress;
     bool by_layer; // it has the weights (by_layer.h)
 };

@@ -25,8 +25,7 @@ bool hearth_sources_begin(struct hearth_sources *s, const struct hearth_evaluati
         return false;
     if (s->turn) {
         s->now = *now;
-        hearth_sources_skip(s, s->model->hp.n_layer,
-                            false); // what another session's device does, this one's does not
+        hearth_sources_skip(s, NULL, false); // what another session's devices do, this one's do not
     }
     return true;
 }
@@ -57,10 +56,10 @@ void hearth_sources_release(struct hearth_sources *s, int stage)
         s->stages.ops->release(s->stages.state, stage);
 }
 
-void hearth_sources_skip(struct hearth_sources *s, int end, bool head)
+void hearth_sources_skip(struct hearth_sources *s, const bool *layers, bool head)
 {
     if (s->turn && s->stages.ops->skip)
-        s->stages.ops->skip(s->stages.state, end, head);
+        s->stages.ops->skip(s->stages.state, layers, head);
 }
 
 bool hearth_sources_has_stage(const struct hearth_sources *s, int stage)

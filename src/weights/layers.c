@@ -28,7 +28,7 @@ struct stage {
 struct layers_state {
     struct hearth_source_setup setup;
     int n, n_layer;    // layers, then the chunks of the head
-    int n_skipped;     // of the layers, the last ones: a device computes them
+    const bool *skips; // [n_layer] layers that devices compute; NULL: none
     bool skips_head;   // and the head
     bool head_streams; // its chunks are no larger than the largest layer; else it is one, and in memory
     struct stage *stages;
@@ -75,7 +75,7 @@ static void point(const struct layers_state *r, int i, uint8_t *base)
 // Whether a device computes the stage.
 static bool is_skipped(const struct layers_state *r, int i)
 {
-    return i < r->n_layer ? i >= r->n_layer - r->n_skipped : r->skips_head;
+    return i < r->n_layer ? r->skips && r->skips[i] : r->skips_head;
 }
 
 // The stage that streams next after i, going round; i itself when it is the only one.
@@ -89,10 +89,10 @@ static int next_streamed(const struct layers_state *r, int i)
     return i;
 }
 
-static void skip(void *state, int end, bool head)
+static void skip(void *state, const bool *layers, bool head)
 {
     struct layers_state *r = state;
-    r->n_skipped = r->n_layer - end;
+    r->skips = layers;
     r->skips_head = head;
 }
 

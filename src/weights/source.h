@@ -106,8 +106,9 @@ struct hearth_source_ops {
     int (*acquire)(void *state, int stage, struct hearth_error *err);
     void (*release)(void *state, int stage);         // after its last use before others
     bool (*has_stage)(const void *state, int stage); // whether it is always in memory
-    // Layers from `end` on, and with `head` its parts, will not be acquired in this evaluation, as far as is known.
-    void (*skip)(void *state, int end, bool head);
+    // These layers [n_layer] (NULL: none), and with `head` its parts, will not be acquired in this evaluation, as far as
+    // the table says whenever somebody looks.
+    void (*skip)(void *state, const bool *layers, bool head);
     // A token's row in a table (of embeddings, if their rows come from the file); scratch: of the table's row. Any
     // thread.
     bool (*embeds)(const void *state);

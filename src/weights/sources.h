@@ -96,9 +96,9 @@ void hearth_sources_end(struct hearth_sources *s, enum hearth_phase phase);
 // Before layer i, or part i - n_layer of the head; true: the evaluation has failed and is to be given up.
 bool hearth_sources_acquire(struct hearth_sources *s, int stage);
 void hearth_sources_release(struct hearth_sources *s, int stage); // after it
-// Layers from `end` on, and with `head` this, are computed without their weights, by a device: they are not read ahead
-// from now on, until the evaluation ends.
-void hearth_sources_skip(struct hearth_sources *s, int end, bool head);
+// These layers [n_layer] (NULL: none), and with `head` this, are computed without their weights, by devices: they are not
+// read ahead from now on, until the evaluation ends. The caller may change the table until then.
+void hearth_sources_skip(struct hearth_sources *s, const bool *layers, bool head);
 // Whether the stage is always in memory.
 bool hearth_sources_has_stage(const struct hearth_sources *s, int stage);
 

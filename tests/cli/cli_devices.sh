@@ -16,6 +16,24 @@ run 2 run "$model" -p "$prompt" --device ""
 err_has "--device: give the number or name of a device"
 run 2 run "$model" -p "$prompt" -ngl 3,4
 err_has "--gpu-layers 3,4: give a number of layers, or all"
+for list in 0,,1 ,0 0, none,0 0,auto all,0 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0; do
+    run 2 run "$model" -p "$prompt" --device "$list"
+    err_has "--device $list: give numbers or names of at most 16 devices, separated by commas"
+done
+run 2 run "$model" -p "$prompt" --device 0,1 --vram 1G,2G,3G
+err_has "--vram has 3 sizes, and --device 2 devices"
+run 2 run "$model" -p "$prompt" --device 0 -ts 1,1
+err_has "--tensor-split has 2 numbers, and --device 1 device"
+run 2 run "$model" -p "$prompt" --device 0,0 -ts 0,0
+err_has "--tensor-split: one of its numbers must be more than 0"
+run 2 run "$model" -p "$prompt" --device 0,0 -ts 1,x
+err_has "must be at most 16 numbers from 0, separated by commas"
+for list in 1G, 1G,,1G 1G,x; do
+    run 2 run "$model" -p "$prompt" --device 0,0 --vram "$list"
+    err_has "must be a size such as 512M or 2G, or at most 16 of them, separated by commas"
+done
+run 2 run "$model" -p "$prompt" --device 0 --vram 6
+err_has "that would be bytes; did you mean 6G or 6M?"
 run 2 run "$model" -p "$prompt" -ngl 3 --op-offload -nopo
 err_has "--op-offload and --no-op-offload exclude each other"
 run 1 run "$model" -p "$prompt" --device "no such device"
@@ -50,8 +68,16 @@ done
 if [ "$cpus" = "$all" ]; then # nobody gets a CPU who has not named it
     run 0 run "$model" -p "$prompt" -n 3 -ngl 99
     err_has "(there is no GPU with a driver of OpenCL or CUDA; only one that computes on the CPU: --device 0)"
-    run 1 run "$model" -p "$prompt" -n 3 --device auto
-    err_has "a device that computes on the CPU must be named"
+    for device in auto all; do
+        run 1 run "$model" -p "$prompt" -n 3 --device $device
+        err_has "a device that computes on the CPU must be named"
+    done
+    for options in "--vram 1G,2G" "--tensor-split 3/1"; do # all GPUs
+        # shellcheck disable=SC2086
+        run 0 run "$model" -p "$prompt" -n 12 --temp 0 $options
+        same "$tmp/out" "$tmp/want"
+        err_has "without effect here: ${options% *}"
+    done
 else
     run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device auto -t 2
     same "$tmp/out" "$tmp/want"
@@ -62,6 +88,21 @@ tail -n 1 "$tmp/err" >"$tmp/json"
 [ "$(json "$tmp/json" device/works)" = true ] || fail "the device has failed"
 [ "$(json "$tmp/json" device/head)" = true ] || fail "the head is not on the device"
 [ "$(json "$tmp/json" device/tokens)" -gt 12 ] || fail "no tokens went through the device"
+[ "$(json "$tmp/json" devices/0/head)" = true ] || fail "the list of devices is another"
+# shellcheck disable=SC2086
+for options in "" "--vram 60M,60M" "--vram 100M -ts 1/2" "-ngl 2"; do # one device twice is two
+    run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device 0,"$name" $options --stats json
+    same "$tmp/out" "$tmp/want"
+    err_has "$name: "
+    err_has "; $name: "
+    tail -n 1 "$tmp/err" >"$tmp/json"
+    layers=$(($(json "$tmp/json" devices/0/layers) + $(json "$tmp/json" devices/1/layers)))
+    [ "$layers" = 2 ] || fail "$layers layers are on devices"
+    [ "$(json "$tmp/json" devices/1/works)" = true ] || fail "the device has failed"
+done
+run 0 bench "$model" -p 8 -n 4 -npl 1 -r 1 --roof 0 --device 0,0 -ts 1,1
+err_has "$name: 1 layer, "
+err_has "; $name: 1 layer and the head, "
 for options in "--op-offload" "-nopo"; do
     run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device 0 -ngl 1 $options --stats json
     same "$tmp/out" "$tmp/want"
@@ -69,6 +110,10 @@ for options in "--op-offload" "-nopo"; do
     [ "$(($(json "$tmp/json" device/through) > 0))" = "$([ $options = -nopo ]; echo $?)" ] ||
         fail "$options: $(json "$tmp/json" device/through) tokens passed through the device"
 done
+run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device 0,0 -ngl 1 --op-offload # does not count with two
+same "$tmp/out" "$tmp/want"
+run 0 plan "$model" --device 0,0 --machine oneplus-12
+err_has "what several devices would have is not foreseen"
 run 0 run "$model" -p "$prompt" -n 3 --temp 0 --stats json
 tail -n 1 "$tmp/err" >"$tmp/json"
 [ "$(json "$tmp/json" device)" = null ] || fail "there is a device where none was asked for"

@@ -356,15 +356,17 @@ static void test_failing_open(void **state)
 
 // What a device computes is read ahead for a session without one.
 static struct hearth_source_ops noting;
-static void (*skip_stages)(void *state, int end, bool head);
-static int skip_end;
+static void (*skip_stages)(void *state, const bool *layers, bool head);
+static int n_stages, n_skipped; // layers in all, and those of the last call
 static bool skip_head;
 
-static void note_skip(void *state, int end, bool head)
+static void note_skip(void *state, const bool *layers, bool head)
 {
-    skip_end = end;
+    n_skipped = 0;
+    for (int i = 0; layers && i < n_stages; i++)
+        n_skipped += layers[i];
     skip_head = head;
-    skip_stages(state, end, head);
+    skip_stages(state, layers, head);
 }
 
 // With layers there, and with the head alone.
@@ -372,7 +374,7 @@ static void check_shared(const char *path, uint64_t ram, enum hearth_kv_type typ
 {
     const struct hearth_weights_tests tests = {SMALL, .always = true};
     struct hearth_model *m = open_model_for(path, ram, 2, &tests);
-    const int n_layer = m->hp.n_layer;
+    n_stages = m->hp.n_layer;
     struct way way = {.n_threads = 1, .n_seqs = 1, .device = "0", .type_k = type_k};
     struct opened with = {.model = m, .n_vocab = hearth_model_info(m)->n_vocab}, without = with;
     OK(open_session_of(&with, &way));
@@ -389,13 +391,13 @@ static void check_shared(const char *path, uint64_t ram, enum hearth_kv_type typ
         struct opened *o = i ? &without : &with;
         const int seq = hearth_seq_new(o->session, &err);
         OK(hearth_prompt(o->session, seq, tokens, 3, NULL, NULL, &err));
-        assert_int_equal(skip_end, i || type_k == HEARTH_KV_Q8_0 ? n_layer : 0);
+        assert_int_equal(n_skipped, i || type_k == HEARTH_KV_Q8_0 ? 0 : n_stages);
         assert_int_equal(skip_head, !i);
     }
     // Where it fails, all is the CPU's again.
     hearth_accel_fail_at(with.session->offload->a, 1);
     OK(hearth_step(with.session, (const int[]){0}, tokens, 1, &err));
-    assert_int_equal(skip_end, n_layer);
+    assert_int_equal(n_skipped, 0);
     assert_false(skip_head);
     hearth_session_close(&with.session);
     hearth_session_close(&without.session);
@@ -414,7 +416,16 @@ static void test_shared_weights(void **state)
     check_shared(path, 2 * most, HEARTH_KV_Q8_0);
 }
 
-// Two sessions, one with a device, do the same to their sequences.
+// With one device, or two that divide the layers.
+static void set_devices(struct way *way, int n)
+{
+    static const float halves[] = {1, 1};
+    way->device = n == 0 ? NULL : n == 1 ? "0" : "0,0";
+    way->shares = halves;
+    way->n_shares = n == 2 ? 2 : 0;
+}
+
+// Sessions without a device, with one, with two, do the same to their sequences.
 static void test_sequences(void **state)
 {
     (void)state;
@@ -423,9 +434,9 @@ static void test_sequences(void **state)
     snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
     snprintf(saved, sizeof saved, "%s", in_folder("saved"));
     struct way way = {.n_threads = 1};
-    float *got[2];
-    for (int with = 0; with < 2; with++) {
-        way.device = with ? "0" : NULL;
+    float *got[3];
+    for (int with = 0; with < 3; with++) {
+        set_devices(&way, with);
         struct opened o = open_way(path, &way);
         got[with] = calloc(40, (size_t)o.n_vocab * sizeof(float));
         struct rows r = {got[with], o.n_vocab};
@@ -454,9 +465,10 @@ static void test_sequences(void **state)
     struct opened o = open_way(path, &way);
     n_vocab = o.n_vocab;
     close_opened(&o);
-    assert_memory_equal(got[0], got[1], 11 * (size_t)n_vocab * sizeof(float));
-    free(got[0]);
-    free(got[1]);
+    for (int with = 1; with < 3; with++)
+        assert_memory_equal(got[0], got[with], 11 * (size_t)n_vocab * sizeof(float));
+    for (int with = 0; with < 3; with++)
+        free(got[with]);
 }
 
 static void count_layer(void *arg, enum hearth_phase phase, int layer, struct hearth_row row,
@@ -479,10 +491,10 @@ static void test_watched(void **state)
     snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
     struct way way = {.n_threads = 1};
     static const int first[] = {0};
-    float *got[2];
+    float *got[3];
     int n_vocab = 0, seen = 0;
-    for (int with = 0; with < 2; with++) {
-        way.device = with ? "0" : NULL;
+    for (int with = 0; with < 3; with++) {
+        set_devices(&way, with);
         struct opened o = open_way(path, &way);
         n_vocab = o.n_vocab;
         got[with] = calloc(20, (size_t)n_vocab * sizeof(float));
@@ -499,9 +511,10 @@ static void test_watched(void **state)
         assert_int_equal(seen, 3 * o.model->hp.n_layer * (with + 1));
         close_opened(&o);
     }
-    assert_memory_equal(got[0], got[1], 10 * (size_t)n_vocab * sizeof(float));
-    free(got[0]);
-    free(got[1]);
+    for (int with = 1; with < 3; with++)
+        assert_memory_equal(got[0], got[with], 10 * (size_t)n_vocab * sizeof(float));
+    for (int with = 0; with < 3; with++)
+        free(got[with]);
 }
 
 static void test_refusals(void **state)

@@ -21,6 +21,13 @@ static inline struct hearth_device_stats device_stats_of(const struct opened *o)
     return stats;
 }
 
+static inline struct hearth_device_stats device_stats_at(const struct opened *o, int index)
+{
+    struct hearth_device_stats stats;
+    assert_true(hearth_session_device_stats_at(o->session, index, &stats, sizeof stats) > index);
+    return stats;
+}
+
 // What comes of a way that does without one.
 static inline float *evaluate_alone(const char *path, const struct way *way)
 {

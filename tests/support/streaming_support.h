@@ -32,6 +32,9 @@ struct way {
     const char *device; // NULL: none
     int device_layers;
     uint64_t vram;
+    const uint64_t *vrams; // [n_vrams] of several devices,
+    const float *shares;   // [n_shares] and their shares of the layers
+    int n_vrams, n_shares;
     enum hearth_device_prompts device_prompts;
     enum hearth_kv_type type_k, type_v;
 };
@@ -103,6 +106,10 @@ static inline int open_session_of(struct opened *o, const struct way *way)
         way->device != NULL; // unchecked, which is faster: what differs is seen all the same
     session.device_layers = way->device_layers;
     session.vram = way->vram;
+    session.vrams = way->vrams;
+    session.n_vrams = way->n_vrams;
+    session.device_shares = way->shares;
+    session.n_device_shares = way->n_shares;
     session.device_prompts = way->device_prompts;
     session.type_k = way->type_k;
     session.type_v = way->type_v;
