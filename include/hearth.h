@@ -425,10 +425,10 @@ struct hearth_session_params {
                               // than this in magnitude is left out. Changes results; 0: never
     float sparsity_share; // the same with a threshold for each layer, so that this share (0..1) of a text's
                           // neurons falls below it: for packs with magnitudes (docs/sparse.md). 0: never
-    // Called after each layer of hearth_prompt(), hearth_step() and hearth_evaluate(), on their thread, with
-    // the share of the call that is done, above 0 and up to 1; returning false cancels as hearth_cancel()
-    // does. Must call no function on the session, nor, with a memory budget, on others of the model, which
-    // wait for this evaluation to end. May be NULL.
+    // Called after each layer of hearth_prompt(), hearth_step() and hearth_evaluate() (after all of those that a
+    // device takes the batch through), on their thread, with the share of the call that is done, above 0 and up to
+    // 1; returning false cancels as hearth_cancel() does. Must call no function on the session, nor, with a memory
+    // budget, on others of the model, which wait for this evaluation to end. May be NULL.
     bool (*progress)(void *arg, float share);
     void *progress_arg;
     // Models with recurrent layers: states that the session keeps, at most 65536. Beside the one that a sequence

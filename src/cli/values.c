@@ -119,7 +119,7 @@ static bool set_size(const struct hearth_option *opt, const char *text, void *fi
 
 static bool set_sizes(const struct hearth_option *opt, const char *text, struct hearth_size_list *out)
 {
-    for (;;) {
+    for (out->n = 0;;) {
         char word[40];
         const size_t n = strcspn(text, ",");
         if (out->n == HEARTH_DEVICES_MOST || n >= sizeof word)
@@ -136,7 +136,7 @@ static bool set_sizes(const struct hearth_option *opt, const char *text, struct 
 
 static bool set_shares(const struct hearth_option *opt, const char *text, struct hearth_share_list *out)
 {
-    for (;;) {
+    for (out->n = 0;;) {
         double v;
         if (out->n == HEARTH_DEVICES_MOST || !parse_float(text, &text, &v) || !in_range(opt, v))
             return false;

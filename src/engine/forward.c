@@ -641,6 +641,8 @@ void hearth_forward_norm(struct hearth_session *s, const int *wanted, int n)
 // Whether a device has computed the head.
 static bool head_elsewhere(struct hearth_session *s, const struct hearth_rows *classes, int n_classes)
 {
+    if (s->offload) // rows may come from an evaluation before
+        skip_elsewhere(s);
     bool done = s->offload && !hearth_fault_look(&s->fault);
     for (int i = 0; i < n_classes && done; i++)
         done = hearth_offload_head(s->offload, classes[i].phase == HEARTH_PHASE_PROMPT,

@@ -118,9 +118,9 @@ uint64_t hearth_offload_vram(const struct hearth_accel_info *device, uint64_t un
 // CPU pass through it, this comes before its own ones. To be called for each batch before its first layer.
 const bool *hearth_offload_begin(struct hearth_offload *o);
 bool hearth_offload_has_head(const struct hearth_offload *o);
-// Takes the rows of work.x through the layers of the device that takes the batch with this one. Returns the layer behind them, or
-// this one: nothing has changed, as the device has failed and the CPU is to go on, or the evaluation is given up, and its
-// fault is raised.
+// Takes the rows of work.x through the layers of the device that takes the batch with this one. Returns the layer behind
+// them, or this one: nothing has changed, as the device has failed and the CPU is to go on, or the evaluation is given up,
+// and its fault is raised.
 int hearth_offload_run(struct hearth_offload *o, int layer);
 // After the batch's last layer, wherever it was computed: time for what needs some, while nobody waits for a layer.
 void hearth_offload_end(struct hearth_offload *o);

@@ -97,6 +97,28 @@ static uint64_t layer_bytes(const struct hearth_session *s, int layer)
     return bytes;
 }
 
+// Whether each part of the weight is within one piece of the device's memory.
+static bool is_within_piece(const struct hearth_offload *o, const struct hearth_weight *w)
+{
+    size_t parts[HEARTH_ACCEL_WEIGHT_PARTS];
+    bool is = hearth_accel_weight_parts(w->type, w->k, w->n, parts);
+    for (int i = 0; i < HEARTH_ACCEL_WEIGHT_PARTS && is; i++)
+        is = parts[i] <= o->largest;
+    return is;
+}
+
+// The same of all that a layer has there.
+static bool is_layer_within(const struct hearth_offload *o, int layer)
+{
+    size_t list[N_ROLES + 2], n = list_roles(o->s, list);
+    bool is = cache_bytes(o->s) <= o->largest;
+    for (size_t i = 0; i < n && is; i++) {
+        const struct hearth_weight *w = weight_of(o->s, layer, list[i]);
+        is = !hearth_has(w) || is_within_piece(o, w);
+    }
+    return is;
+}
+
 // ---- layers
 
 static void close_layer(struct hearth_offload *o, struct hearth_offload_layer *l)
@@ -260,7 +282,7 @@ static int place_layers(struct hearth_offload *o, int from, uint64_t room, struc
     int first = end;
     for (uint64_t bytes; first > from; first--) {
         bytes = layer_bytes(o->s, first - 1);
-        if (!bytes || bytes > room || cache_bytes(o->s) > o->largest)
+        if (!bytes || bytes > room || !is_layer_within(o, first - 1))
             break;
         room -= bytes;
     }
@@ -286,7 +308,7 @@ static int count_layers(const struct hearth_offload *o, uint64_t room, int most,
 {
     const int n_layer = o->s->model->hp.n_layer;
     int n = 0;
-    for (uint64_t bytes; n < most && cache_bytes(o->s) <= o->largest; n++) {
+    for (uint64_t bytes; n < most && is_layer_within(o, n_layer - n - 1); n++) {
         bytes = layer_bytes(o->s, n_layer - n - 1);
         if (!bytes || bytes > room)
             break;
@@ -400,7 +422,8 @@ static uint64_t mean_bytes(const struct hearth_session *s, int least)
     uint64_t bytes = 0;
     for (int layer = least; layer < s->model->hp.n_layer; layer++)
         bytes += layer_bytes(s, layer);
-    return bytes / (uint64_t)(s->model->hp.n_layer - least);
+    const uint64_t n = (uint64_t)(s->model->hp.n_layer - least);
+    return (bytes + n - 1) / n;
 }
 
 // Devices [n], the one with the last layers last.
@@ -482,7 +505,8 @@ static int place_head_somewhere(struct hearth_offload *const *devices, int n, st
     for (int with_layers = 1; bytes && with_layers >= 0; with_layers--)
         for (int i = n - 1; i >= 0; i--) {
             struct hearth_offload *o = devices[i];
-            if ((with_layers && o->first == o->end) || room_of(o) < bytes)
+            if ((with_layers && o->first == o->end) || room_of(o) < bytes ||
+                !is_within_piece(o, &o->s->model->weights.output))
                 continue;
             const int rc = place_head(o, err);
             if (rc || o->head)
@@ -713,7 +737,8 @@ static void foresee(struct hearth_offload *o, const struct hearth_offload_params
         out->bytes = out->layers || out->through ? vram - left - (out->through ? 0 : through) : 0;
     }
     const uint64_t head = head_bytes(s);
-    out->head = wants_head(s, p) && head && out->bytes + head <= vram;
+    out->head = wants_head(s, p) && head && out->bytes + head <= vram &&
+                is_within_piece(o, &s->model->weights.output);
     out->bytes += out->head ? head : 0;
     if (p->layers == HEARTH_OFFLOAD_ALL || given_vram(p))
         out->neurons = hearth_hot_count(s, n_layer - out->layers, vram - out->bytes);

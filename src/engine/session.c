@@ -532,6 +532,10 @@ static int use_device(struct hearth_session *s, const struct hearth_session_para
 {
     const struct hearth_offload_params params = offload_params(p);
     const int rc = hearth_offload_place(s->offload, &params, err);
+    const struct hearth_offload *o = s->offload;
+    if (!rc && (o->end - o->first < s->user.layers_elsewhere || (s->user.head_elsewhere && !o->head)))
+        hearth_log(HEARTH_LOG_WARNING, "the device has less memory than was foreseen: layers, or the head, "
+                                       "that it was to have are read from the file for each token");
     s->work.ffn.sparse.hot = hearth_offload_hot(s->offload);
     s->work.ffn.experts = hearth_offload_experts(s->offload);
     return rc;

@@ -28,7 +28,7 @@ struct stage {
 struct layers_state {
     struct hearth_source_setup setup;
     int n, n_layer;    // layers, then the chunks of the head
-    const bool *skips; // [n_layer] layers that devices compute; NULL: none
+    bool *skips;       // [n_layer] layers that devices compute
     bool skips_head;   // and the head
     bool head_streams; // its chunks are no larger than the largest layer; else it is one, and in memory
     struct stage *stages;
@@ -75,7 +75,7 @@ static void point(const struct layers_state *r, int i, uint8_t *base)
 // Whether a device computes the stage.
 static bool is_skipped(const struct layers_state *r, int i)
 {
-    return i < r->n_layer ? r->skips && r->skips[i] : r->skips_head;
+    return i < r->n_layer ? r->skips[i] : r->skips_head;
 }
 
 // The stage that streams next after i, going round; i itself when it is the only one.
@@ -92,7 +92,8 @@ static int next_streamed(const struct layers_state *r, int i)
 static void skip(void *state, const bool *layers, bool head)
 {
     struct layers_state *r = state;
-    r->skips = layers;
+    for (int i = 0; i < r->n_layer; i++)
+        r->skips[i] = layers && layers[i];
     r->skips_head = head;
 }
 
@@ -431,6 +432,7 @@ static int open_layers(void **state, const struct hearth_source_setup *setup, st
     hearth_ahead_begin(&r->ahead, setup->reader, list_extents, is_to_stop, r);
     r->embedding = hearth_item_of(m, &m->weights.token_embd);
     r->stages = hearth_calloc((size_t)r->n, sizeof *r->stages);
+    r->skips = hearth_calloc((size_t)r->n, sizeof *r->skips);
     r->dense = hearth_calloc((size_t)r->n, sizeof *r->dense);
     struct file_part *parts = hearth_calloc(m->n_items, sizeof *parts);
     int rc = r->stages && r->dense && parts
@@ -648,6 +650,7 @@ static void close_layers(void **state)
             free(r->extents[k]);
         free(r->stages);
         free(r->order);
+        free(r->skips);
         free(r->dense);
         hearth_region_close(&r->fixed);
         hearth_region_close(&r->buffers);

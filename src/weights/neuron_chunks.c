@@ -85,12 +85,15 @@ static void list_extents(void *arg, uint64_t key, int buffer, struct hearth_read
     job->n = list_missing(n, &c, buffer);
 }
 
-// What comes after neuron `at`: in the same space, or else in the next.
+// What comes after neuron `at`: in the same space, or else in the next, unless that is a device's.
 static uint64_t key_behind(const struct hearth_neurons *n, uint32_t space, size_t at)
 {
-    while (at >= n->spaces[space].n_neurons && ++space < n->n_spaces)
+    while (at >= n->spaces[space].n_neurons) {
+        if (++space == n->n_spaces || n->spaces[space].elsewhere)
+            return HEARTH_AHEAD_NONE;
         at = n->resident[space];
-    return space < n->n_spaces ? key_of(n, space, at) : HEARTH_AHEAD_NONE;
+    }
+    return key_of(n, space, at);
 }
 
 struct copy_job {

@@ -22,6 +22,8 @@ for list in 0,,1 ,0 0, none,0 0,auto all,0 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0; do
 done
 run 2 run "$model" -p "$prompt" --device 0,1 --vram 1G,2G,3G
 err_has "--vram has 3 sizes, and --device 2 devices"
+run 2 run "$model" -p "$prompt" --device 0,1 --vram 1G,2G --vram 1G,2G,3G # the last one counts
+err_has "--vram has 3 sizes, and --device 2 devices"
 run 2 run "$model" -p "$prompt" --device 0 -ts 1,1
 err_has "--tensor-split has 2 numbers, and --device 1 device"
 run 2 run "$model" -p "$prompt" --device 0,0 -ts 0,0

@@ -147,6 +147,33 @@ static void test_shared(void **state)
     close_opened(&o);
 }
 
+// A session with a device closes: another one of the model tells of itself without it.
+static void test_closed(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    uint64_t least, most;
+    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    find_budgets(path, HEARTH_SPARSITY_OFF, 1, &least, &most);
+    const struct hearth_weights_tests tests = {SMALL, .always = true};
+    struct way way = {.n_threads = 1, .device = "0", .vram = 64 << 20};
+    struct opened first = {.model = open_model_for(path, 2 * least, 2, &tests)};
+    struct opened second = {.model = first.model};
+    struct hearth_streaming_stats stats;
+    OK(open_session_of(&first, &way));
+    way.device = NULL;
+    OK(open_session_of(&second, &way));
+    free(evaluate(&first, NULL));
+    hearth_session_close(&first.session);
+    hearth_session_streaming_stats(second.session, &stats, sizeof stats);
+    free(evaluate(&second, NULL));
+    const uint64_t without = stats.dense_read_bytes;
+    hearth_session_streaming_stats(second.session, &stats, sizeof stats);
+    assert_true(without > 0 && stats.dense_read_bytes > without);
+    close_opened(&second);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1)
@@ -155,6 +182,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_foreseen),
         cmocka_unit_test(test_budgets),
         cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_closed),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
