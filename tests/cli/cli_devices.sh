@@ -16,7 +16,7 @@ run 2 run "$model" -p "$prompt" --device ""
 err_has "--device: give the number or name of a device"
 run 2 run "$model" -p "$prompt" -ngl 3,4
 err_has "--gpu-layers 3,4: give a number of layers, or all"
-for list in 0,,1 ,0 0, none,0 0,auto all,0 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0; do
+for list in "0,,1" ",0" "0," none,0 0,auto all,0 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0; do
     run 2 run "$model" -p "$prompt" --device "$list"
     err_has "--device $list: give numbers or names of at most 16 devices, separated by commas"
 done
@@ -30,7 +30,7 @@ run 2 run "$model" -p "$prompt" --device 0,0 -ts 0,0
 err_has "--tensor-split: one of its numbers must be more than 0"
 run 2 run "$model" -p "$prompt" --device 0,0 -ts 1,x
 err_has "must be at most 16 numbers from 0, separated by commas"
-for list in 1G, 1G,,1G 1G,x; do
+for list in "1G," "1G,,1G" "1G,x"; do
     run 2 run "$model" -p "$prompt" --device 0,0 --vram "$list"
     err_has "must be a size such as 512M or 2G, or at most 16 of them, separated by commas"
 done

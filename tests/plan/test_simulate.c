@@ -345,7 +345,8 @@ static void chart(void **state)
                              .n_points = 3,
                              .n_series = 2,
                              .x = x,
-                             .series = {{"low", low, false, true}, {"high", high, true, false}}};
+                             .series = {{.label = "low", .y = low, .strong = true},
+                                        {.label = "high", .y = high, .dashed = true}}};
     struct hearth_error err = {0};
     char *text = chart_text(&c);
     const size_t n = strlen(text);
