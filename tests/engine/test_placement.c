@@ -159,7 +159,8 @@ static void test_closed(void **state)
     const struct hearth_weights_tests tests = {SMALL, .always = true};
     struct way way = {.n_threads = 1, .device = "0", .vram = 64 << 20};
     struct opened first = {.model = open_model_for(path, 2 * least, 2, &tests)};
-    struct opened second = {.model = first.model};
+    first.n_vocab = hearth_model_info(first.model)->n_vocab;
+    struct opened second = first;
     struct hearth_streaming_stats stats;
     OK(open_session_of(&first, &way));
     way.device = NULL;
