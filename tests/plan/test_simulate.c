@@ -338,15 +338,15 @@ static void chart(void **state)
 {
     (void)state;
     const double x[] = {0.1, 0.5, 0.9}, low[] = {0, 0.2, 0.4}, high[] = {0.5, 0.9, 1};
-    struct hearth_chart c = {.title = "A & B <C>",
-                             .subtitle = "",
-                             .x_label = "size",
-                             .y_label = "rate",
-                             .n_points = 3,
-                             .n_series = 2,
-                             .x = x,
-                             .series = {{.label = "low", .y = low, .strong = true},
-                                        {.label = "high", .y = high, .dashed = true}}};
+    struct hearth_chart c = {
+        .title = "A & B <C>",
+        .subtitle = "",
+        .x_label = "size",
+        .y_label = "rate",
+        .n_points = 3,
+        .n_series = 2,
+        .x = x,
+        .series = {{.label = "low", .y = low, .strong = true}, {.label = "high", .y = high, .dashed = true}}};
     struct hearth_error err = {0};
     char *text = chart_text(&c);
     const size_t n = strlen(text);
