@@ -116,8 +116,8 @@ int hearth_accel_list(struct hearth_accel_info *out, int cap);
 // "auto", or NULL: the first that is no CPU; "all": all that are none, without those that an earlier back end has by the
 // same name. Their numbers in the list, [HEARTH_ACCEL_MOST]. Returns how many; HEARTH_E_INVALID, HEARTH_E_MEMORY.
 int hearth_accel_choose(int *numbers, const char *text, struct hearth_error *err);
-// The device that is meant, as below. False: there is none.
-bool hearth_accel_find(struct hearth_accel_info *out, const char *device);
+// The device of this number in the list. False: there is none.
+bool hearth_accel_at(struct hearth_accel_info *out, int number);
 
 struct hearth_accel_params {
     // Its number in the list or a part of its name; NULL: the first that is no CPU.

@@ -55,15 +55,15 @@ static int find(const struct hearth_accel_info *list, int n, const char *device)
     return -1;
 }
 
-bool hearth_accel_find(struct hearth_accel_info *out, const char *device)
+bool hearth_accel_at(struct hearth_accel_info *out, int number)
 {
     struct hearth_accel_info *list = hearth_calloc(MAX_DEVICES, sizeof *list);
-    const int n = list ? hearth_accel_list(list, MAX_DEVICES) : 0,
-              at = find(list, n < MAX_DEVICES ? n : MAX_DEVICES, device);
-    if (at >= 0)
-        *out = list[at];
+    const int n = list ? hearth_accel_list(list, MAX_DEVICES) : 0;
+    const bool is_there = number < n && number < MAX_DEVICES;
+    if (is_there)
+        *out = list[number];
     free(list);
-    return at >= 0;
+    return is_there;
 }
 
 static int fail_to_find(int n, const char *device, struct hearth_error *err)

@@ -586,6 +586,12 @@ uint64_t hearth_offload_vram(const struct hearth_accel_info *device, uint64_t un
     return device->shares_memory && ram / 2 < bytes ? ram / 2 : bytes;
 }
 
+// What may be used of device i's memory, where somebody says; else 0.
+static uint64_t given_vram(const struct hearth_offload_params *p, int i)
+{
+    return p->n_vrams ? p->vrams[i] : p->vram;
+}
+
 // Of each device's memory, where nobody says how much. The session's budget is claimed by now. Two that are one device
 // share what is unused there, and those that share the system's memory what is free of that.
 static void choose_vram(struct hearth_offload *first, const struct hearth_offload_params *p)
@@ -596,7 +602,7 @@ static void choose_vram(struct hearth_offload *first, const struct hearth_offloa
     int i = 0;
     for (struct hearth_offload *o = first; o; o = o->next, i++) {
         const struct hearth_accel_info *info = hearth_accel_describe(o->a);
-        const uint64_t given = p->n_vrams ? p->vrams[i] : p->vram;
+        const uint64_t given = given_vram(p, i);
         uint64_t same = 0;
         for (const struct hearth_offload *k = first; k; k = k->next)
             same += hearth_accel_describe(k->a)->backend == info->backend &&
@@ -713,12 +719,6 @@ int hearth_offload_open(struct hearth_offload **out, const struct hearth_session
 
 // ---- foreseeing
 
-// What may be used of its memory, where somebody says; else 0.
-static uint64_t given_vram(const struct hearth_offload_params *p)
-{
-    return p->n_vrams ? p->vrams[0] : p->vram;
-}
-
 // The same decisions as place()'s, with one device.
 static void foresee(struct hearth_offload *o, const struct hearth_offload_params *p, uint64_t vram,
                     struct hearth_placement *out)
@@ -740,7 +740,7 @@ static void foresee(struct hearth_offload *o, const struct hearth_offload_params
     out->head = wants_head(s, p) && head && out->bytes + head <= vram &&
                 is_within_piece(o, &s->model->weights.output);
     out->bytes += out->head ? head : 0;
-    if (p->layers == HEARTH_OFFLOAD_ALL || given_vram(p))
+    if (p->layers == HEARTH_OFFLOAD_ALL || given_vram(p, 0))
         out->neurons = hearth_hot_count(s, n_layer - out->layers, vram - out->bytes);
 }
 
@@ -749,7 +749,7 @@ static bool foresee_within(struct hearth_offload *o, const struct hearth_offload
                            const struct hearth_accel_info *info, uint64_t unused,
                            struct hearth_placement *out)
 {
-    const uint64_t given = given_vram(p);
+    const uint64_t given = given_vram(p, 0);
     const uint64_t ram = info->shares_memory && !given ? hearth_free_memory("", true).bytes : UINT64_MAX;
     const uint64_t vram = given ? given : hearth_offload_vram(info, unused, ram);
     *out = (struct hearth_placement){0};
@@ -772,13 +772,9 @@ bool hearth_offload_guess(struct hearth_placement *out, const struct hearth_sess
     struct hearth_accel_info info;
     struct hearth_error ignored;
     int numbers[HEARTH_ACCEL_MOST];
-    char number[16];
     *out = (struct hearth_placement){0};
     if (hearth_accel_choose(numbers, params->device.device, &ignored) != 1 ||
-        check_params(params, 1, &ignored))
-        return false;
-    snprintf(number, sizeof number, "%d", numbers[0]);
-    if (!hearth_accel_find(&info, number))
+        check_params(params, 1, &ignored) || !hearth_accel_at(&info, numbers[0]))
         return false;
     struct hearth_offload o = begin(s, &info);
     return foresee_within(&o, params, &info, info.memory, out);

@@ -5,7 +5,6 @@
 #include "check.h"
 
 #include "accel/insides.h"
-#include "convert/pack.h"
 #include "engine/offload.h"
 #include "made_models.h"
 
@@ -111,16 +110,6 @@ static void test_head_alone(void **state)
     float *want = evaluate_alone(path, &way);
     check_device(path, way, want, 0, true);
     free(want);
-}
-
-// A pack of a model whose predictors look at the layer before, where `early`.
-static const char *make_pack(bool early)
-{
-    const char *pack = in_folder("pack.gguf");
-    remove(pack);
-    OK(hearth_pack_write(make_with("tiny-turbosparse", early), pack, &(struct hearth_pack_params){0}, NULL,
-                         &err));
-    return pack;
 }
 
 // Weights that stream: those of the device are read once, and no more.

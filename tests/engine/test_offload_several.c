@@ -6,7 +6,6 @@
 
 #include "accel/insides.h"
 #include "base/free_memory.h"
-#include "convert/pack.h"
 #include "engine/offload.h"
 #include "engine/offload_divide.h"
 #include "device_support.h"
@@ -132,16 +131,6 @@ static void test_sparse(void **state)
             check_way_of_two(path, &way, want);
             free(want);
         }
-}
-
-// A pack of a model whose predictors look at the layer before, where `early`.
-static const char *make_pack(bool early)
-{
-    const char *pack = in_folder("pack.gguf");
-    remove(pack);
-    OK(hearth_pack_write(make_with("tiny-turbosparse", early), pack, &(struct hearth_pack_params){0}, NULL,
-                         &err));
-    return pack;
 }
 
 // Which of four models; the last two are packs.

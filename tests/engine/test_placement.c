@@ -4,7 +4,6 @@
 // Skipped where there is no device (PoCL is one).
 #include "check.h"
 
-#include "convert/pack.h"
 #include "engine/offload.h"
 #include "made_models.h"
 
@@ -48,15 +47,6 @@ static void check_foreseen(const char *path, struct way way)
     }
 }
 
-static const char *make_pack(void)
-{
-    const char *pack = in_folder("pack.gguf");
-    remove(pack);
-    OK(hearth_pack_write(make_with("tiny-turbosparse", true), pack, &(struct hearth_pack_params){0}, NULL,
-                         &err));
-    return pack;
-}
-
 static void test_foreseen(void **state)
 {
     (void)state;
@@ -67,7 +57,7 @@ static void test_foreseen(void **state)
     check_foreseen(path, (struct way){.n_threads = 1, .device_layers = 2});
     check_foreseen(path, (struct way){.n_threads = 1, .device_prompts = HEARTH_DEVICE_PROMPTS_NEVER});
     check_foreseen(path, (struct way){.n_threads = 1, .type_k = HEARTH_KV_Q8_0});
-    snprintf(path, sizeof path, "%s", make_pack());
+    snprintf(path, sizeof path, "%s", make_pack(true));
     check_foreseen(path, (struct way){.n_threads = 1, .sparsity = HEARTH_SPARSITY_PREDICT});
     check_foreseen(HEARTH_SOURCE_DIR "/tests/golden/models/gpt-oss.Q8_0.gguf", (struct way){.n_threads = 1});
 }
@@ -122,7 +112,7 @@ static void test_budgets(void **state)
     snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
     check_budget(path, HEARTH_SPARSITY_OFF, 2);
     check_budget(path, HEARTH_SPARSITY_OFF, 1000); // the head, too
-    snprintf(path, sizeof path, "%s", make_pack());
+    snprintf(path, sizeof path, "%s", make_pack(true));
     check_budget(path, HEARTH_SPARSITY_PREDICT, 2);
     check_budget(path, HEARTH_SPARSITY_PREDICT, 1000);
     check_budget(path, HEARTH_SPARSITY_OFF, 2);

@@ -3,6 +3,7 @@
 #ifndef HEARTH_TESTS_DEVICE_SUPPORT_H
 #define HEARTH_TESTS_DEVICE_SUPPORT_H
 
+#include "convert/pack.h"
 #include "streaming_support.h"
 
 // The first one; of the back end that the environment asks for, if it does.
@@ -43,6 +44,16 @@ static inline void check_logits(struct opened *o, const float *want, const char 
     float *got = evaluate(o, NULL);
     assert_same(got, want, o->n_vocab, what);
     free(got);
+}
+
+// A pack of a model whose predictors look at the layer before, where `early`.
+static inline const char *make_pack(bool early)
+{
+    const char *pack = in_folder("pack.gguf");
+    remove(pack);
+    OK(hearth_pack_write(make_with("tiny-turbosparse", early), pack, &(struct hearth_pack_params){0}, NULL,
+                         &err));
+    return pack;
 }
 
 static inline void free_sequences(const struct opened *o)
