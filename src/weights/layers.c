@@ -435,7 +435,7 @@ static int open_layers(void **state, const struct hearth_source_setup *setup, st
     r->skips = hearth_calloc((size_t)r->n, sizeof *r->skips);
     r->dense = hearth_calloc((size_t)r->n, sizeof *r->dense);
     struct file_part *parts = hearth_calloc(m->n_items, sizeof *parts);
-    int rc = r->stages && r->dense && parts
+    int rc = r->stages && r->skips && r->dense && parts
                  ? HEARTH_OK
                  : hearth_fail(err, HEARTH_E_MEMORY, "no memory for the list of layers");
     for (int i = 0; i < r->n_layer && !rc; i++)
