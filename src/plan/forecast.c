@@ -23,7 +23,7 @@
 #define IN_VAIN         0.1
 #define EXPERTS_IN_VAIN 0.08 // more
 // Of computing and reading the shorter one is hidden, but for this share: of neurons and layers read ahead,
-// of experts read ahead, of what nobody reads ahead (and of experts' neurons, not measured since they are).
+// of experts or their neurons read ahead, of what nobody reads ahead.
 #define SHOWS_AHEAD   0.2
 #define SHOWS_EXPERTS 0.8
 #define SHOWS_ALL     1.0
@@ -282,11 +282,10 @@ static double reading_s(const struct hearth_forecast_params *f, const struct rea
 
 static double shows(const struct hearth_forecast_params *f)
 {
-    if (f->budget->n_experts)
-        return SHOWS_EXPERTS;
-    if (f->budget->n_spaces && (!f->look_ahead || f->budget->spaces[0].visit < 1))
+    const struct hearth_budget_params *b = f->budget;
+    if (b->n_spaces && !f->look_ahead)
         return SHOWS_ALL;
-    return SHOWS_AHEAD;
+    return b->n_experts || (b->n_spaces && b->spaces[0].visit < 1) ? SHOWS_EXPERTS : SHOWS_AHEAD;
 }
 
 void hearth_forecast(const struct hearth_forecast_params *f, struct hearth_forecast *out)
