@@ -589,26 +589,31 @@ static int begin(struct hearth_session **out, const struct hearth_model *model,
     return rc;
 }
 
-int hearth_session_measure(struct hearth_sources_user *out, const struct hearth_model *model,
-                           const struct hearth_session_params *params, struct hearth_error *err)
+// A session whose sizes are looked at, and no more.
+static int look(struct hearth_sources_user *user, struct hearth_placement *placement,
+                const struct hearth_model *model, const struct hearth_session_params *params,
+                struct hearth_error *err)
 {
     struct hearth_session *s;
     const int rc = begin(&s, model, params, true, err);
-    if (!rc)
-        *out = s->user;
+    if (!rc && user)
+        *user = s->user;
+    if (!rc && placement)
+        *placement = s->placement;
     hearth_session_close(&s);
     return rc;
+}
+
+int hearth_session_measure(struct hearth_sources_user *out, const struct hearth_model *model,
+                           const struct hearth_session_params *params, struct hearth_error *err)
+{
+    return look(out, NULL, model, params, err);
 }
 
 int hearth_session_foresee(struct hearth_placement *out, const struct hearth_model *model,
                            const struct hearth_session_params *params, struct hearth_error *err)
 {
-    struct hearth_session *s;
-    const int rc = begin(&s, model, params, true, err);
-    if (!rc)
-        *out = s->placement;
-    hearth_session_close(&s);
-    return rc;
+    return look(NULL, out, model, params, err);
 }
 
 int hearth_session_open(struct hearth_session **out, const struct hearth_model *model,
