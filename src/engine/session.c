@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "base/params.h"
+#include "base/threads.h"
 #include "engine/offload.h"
 #include "engine/rope.h"
 #include "engine/tracing.h"
@@ -562,7 +563,7 @@ static int begin(struct hearth_session **out, const struct hearth_model *model,
     size_session(s, &p);
     rc = hearth_sparse_mode_choose(&s->mode, model, &p, err);
     if (!rc)
-        rc = hearth_pool_open(&s->pool, p.n_threads > 0 ? p.n_threads : hearth_cpu_count(), err);
+        rc = hearth_pool_open(&s->pool, hearth_pool_threads(p.n_threads), err);
     if (!rc)
         rc = hearth_kv_open(&s->kv, &model->hp,
                             &(struct hearth_kv_params){.n_ctx = s->n_ctx,
