@@ -520,7 +520,7 @@ struct hearth_device {
 };
 
 // How many devices there are, and number `index` of them, if there is one, in `out`, which has `size` bytes
-// (sizeof *out). Threads: any.
+// (sizeof *out). 0 also where there is no memory for a list of them. Threads: any.
 int hearth_device_at(int index, struct hearth_device *out, size_t size);
 
 // ---- fitting into memory
