@@ -786,9 +786,10 @@ struct hearth_device_stats {
     uint64_t bytes_up, bytes_down; // to it, from it
     uint64_t experts;              // hot ones that it has
     uint64_t expert_rows;          // rows that went through these
-    uint64_t through; // prompt tokens that passed the CPU's layers there, whose weights came for that
-    int first_layer;  // of its layers
-    int reserved;     // 0
+    uint64_t through;    // prompt tokens that passed the CPU's layers there, whose weights came for that
+    int first_layer;     // of its layers
+    int reserved;        // 0
+    const char *backend; // as in struct hearth_device, of static storage; NULL: there is no device
 };
 
 // Of a session since it was opened.

@@ -186,6 +186,19 @@ void hearth_cli_tell_device(const struct hearth_session *session)
                         slow);
 }
 
+void hearth_cli_backends(const struct hearth_session *session, char *out, size_t size)
+{
+    struct hearth_device_stats d;
+    const int n = hearth_session_device_stats_at(session, 0, &d, sizeof d);
+    size_t used = 0;
+    snprintf(out, size, "CPU");
+    for (int i = 0; i < n && used < size; i++) {
+        hearth_session_device_stats_at(session, i, &d, sizeof d);
+        if (!used || !strstr(out, d.backend))
+            used += (size_t)snprintf(out + used, size - used, "%s%s", used ? "," : "", d.backend);
+    }
+}
+
 void hearth_cli_print_devices(void)
 {
     struct hearth_device d;

@@ -751,6 +751,7 @@ int hearth_session_device_stats_at(const struct hearth_session *session, int ind
     if (o) {
         const struct hearth_accel_stats a = hearth_accel_stats(o->a);
         stats = (struct hearth_device_stats){.name = hearth_accel_describe(o->a)->name,
+                                             .backend = hearth_accel_describe(o->a)->backend,
                                              .works = o->works,
                                              .layers = o->end - o->first,
                                              .head = o->head,

@@ -60,6 +60,7 @@ out_has "0  "
 run 0 devices --json
 exact=$(json "$tmp/out" 0/exact)
 name=$(json "$tmp/out" 0/name)
+backend=$(json "$tmp/out" 0/backend)
 cpus=$(grep -o '"is_cpu": *true' "$tmp/out" | wc -l) all=$(grep -o '"is_cpu"' "$tmp/out" | wc -l)
 [ "$exact" = true ] || exit 77
 
@@ -111,6 +112,9 @@ done
 run 0 bench "$model" -p 8 -n 4 -npl 1 -r 1 --roof 0 --device 0,0 -ts 1,1
 err_has "$name: 1 layer, "
 err_has "; $name: 1 layer and the head, "
+out_has "| $backend "
+run 0 bench "$model" -p 8 -n 0 -r 1 --roof 0 --device 0 -o json
+[ "$(json "$tmp/out" 0/backends)" = "$backend" ] || fail "bench does not name the back end"
 for options in "--op-offload" "-nopo"; do
     run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device 0 -ngl 1 $options --stats json
     same "$tmp/out" "$tmp/want"
