@@ -520,7 +520,7 @@ struct hearth_device {
 };
 
 // How many devices there are, and number `index` of them, if there is one, in `out`, which has `size` bytes
-// (sizeof *out). Threads: any.
+// (sizeof *out). 0 also where there is no memory for a list of them. Threads: any.
 int hearth_device_at(int index, struct hearth_device *out, size_t size);
 
 // ---- fitting into memory
@@ -786,9 +786,10 @@ struct hearth_device_stats {
     uint64_t bytes_up, bytes_down; // to it, from it
     uint64_t experts;              // hot ones that it has
     uint64_t expert_rows;          // rows that went through these
-    uint64_t through; // prompt tokens that passed the CPU's layers there, whose weights came for that
-    int first_layer;  // of its layers
-    int reserved;     // 0
+    uint64_t through;    // prompt tokens that passed the CPU's layers there, whose weights came for that
+    int first_layer;     // of its layers
+    int reserved;        // 0
+    const char *backend; // as in struct hearth_device, of static storage; NULL: there is no device
 };
 
 // Of a session since it was opened.

@@ -13,6 +13,8 @@ void hearth_accel_close(struct hearth_accel **accel)
     assert(!a || a->stats.bytes == 0);
     if (a && a->state)
         a->backend->close(a->state);
+    if (a)
+        free(a->scratch);
     free(a);
     *accel = NULL;
 }

@@ -10,9 +10,13 @@
 int hearth_device_at(int index, struct hearth_device *out, size_t size)
 {
     struct hearth_device device = {0};
-    const int n = hearth_accel_list(NULL, 0);
-    struct hearth_accel_info *list = n ? hearth_calloc((size_t)n, sizeof *list) : NULL;
-    if (list && index >= 0 && index < n && index < hearth_accel_list(list, n)) {
+    int n = hearth_accel_list(NULL, 0);
+    if (index < 0 || index >= n)
+        return n;
+    struct hearth_accel_info *list = hearth_calloc((size_t)n, sizeof *list);
+    const int found = list ? hearth_accel_list(list, n) : 0;
+    n = found < n ? found : n;
+    if (index < n) {
         const struct hearth_accel_info *at = &list[index];
         memcpy(device.name, at->name, sizeof device.name);
         memcpy(device.driver, at->driver, sizeof device.driver);

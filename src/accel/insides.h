@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An open device: for accel.c, choose.c and tests alone.
+// An open device: for accel.c, choose.c, weight.c and tests alone.
 #ifndef HEARTH_ACCEL_INSIDES_H
 #define HEARTH_ACCEL_INSIDES_H
 
@@ -12,7 +12,9 @@ struct hearth_accel {
     struct hearth_accel_stats stats;
     int rc; // of the first failure
     struct hearth_error error;
-    long fail_at; // calls until one fails, for tests; 0: none does
+    long fail_at;     // calls until one fails, for tests; 0: none does
+    uint8_t *scratch; // [scratch_bytes] to convert weights (weight.c); NULL: none were
+    size_t scratch_bytes;
 };
 
 #endif

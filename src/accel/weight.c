@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "accel/insides.h"
 #include "accel/operations.h"
 #include "base/memory.h"
 
@@ -116,46 +117,83 @@ static void convert_row(const struct piece *p, size_t row, uint32_t type, size_t
     }
 }
 
-// Rows [first, first + n), `rows` at a time.
-static void put_units(struct hearth_accel *a, const struct hearth_accel_weight *w, const struct piece *p,
-                      size_t rows, size_t first, size_t n, const uint8_t *data, size_t stride)
+// ---- piece by piece
+
+size_t hearth_accel_convert_scratch(size_t k)
 {
-    const struct hearth_accel_form f = hearth_accel_form_of(w->type);
-    const size_t row_q = w->k * (size_t)f.bits / 8, row_scales = w->k / f.unit * (f.scales_half ? 2 : 4);
-    for (size_t at = 0; at < n && !hearth_accel_has_failed(a); at += rows) {
-        const size_t count = n - at < rows ? n - at : rows, to = first + at;
-        for (size_t r = 0; r < count; r++)
-            convert_row(p, r, w->type, w->k, data + (at + r) * stride);
-        hearth_accel_write(a, &w->q, to * row_q, p->q, count * row_q);
-        hearth_accel_write(a, &w->scales, to * row_scales, p->scales, count * row_scales);
-        if (f.has_min)
-            hearth_accel_write(a, &w->minima, to * row_scales, p->minima, count * row_scales);
+    return k + k / 16 * 2 * sizeof(float); // of the smallest units
+}
+
+// Where q, scales and minima of a piece begin, and the bytes of a row of each.
+struct parts {
+    size_t at[HEARTH_ACCEL_WEIGHT_PARTS], row[HEARTH_ACCEL_WEIGHT_PARTS];
+};
+
+static struct parts parts_of(uint32_t type, size_t k, size_t rows)
+{
+    struct parts p = {{0}, {0}};
+    hearth_accel_weight_parts(type, k, 1, p.row);
+    p.at[1] = rows * p.row[0];
+    p.at[2] = rows * (p.row[0] + p.row[1]);
+    return p;
+}
+
+void hearth_accel_weight_convert(uint32_t type, size_t k, void *piece, size_t rows, size_t row,
+                                 const void *data, void *scratch)
+{
+    const struct hearth_accel_form f = hearth_accel_form_of(type);
+    const struct parts at = parts_of(type, k, rows);
+    uint8_t *to = piece;
+    if (!f.bits) {
+        memcpy(to + row * at.row[0], data, at.row[0]);
+        return;
     }
+    float *scale = scratch, *min = scale + k / f.unit;
+    const struct piece p = {.integers = (int8_t *)(min + k / f.unit),
+                            .scale = scale,
+                            .min = min,
+                            .q = to,
+                            .scales = to + at.at[1],
+                            .minima = to + at.at[2]};
+    convert_row(&p, row, type, k, data);
+}
+
+// ---- bringing them there
+
+// Memory of the host's, kept for what is brought next: an evaluation that brings an expert takes none.
+static uint8_t *keep_scratch(struct hearth_accel *a, size_t bytes)
+{
+    if (bytes > a->scratch_bytes) {
+        uint8_t *larger = hearth_calloc(1, bytes);
+        if (!larger)
+            return NULL;
+        free(a->scratch);
+        a->scratch = larger;
+        a->scratch_bytes = bytes;
+    }
+    return a->scratch;
 }
 
 static int convert_and_put(struct hearth_accel *a, const struct hearth_accel_weight *w, size_t first,
-                           size_t n, const void *data, size_t stride, struct hearth_error *err)
+                           size_t n, const uint8_t *data, size_t stride, struct hearth_error *err)
 {
-    const struct hearth_accel_form f = hearth_accel_form_of(w->type);
-    const size_t units = w->k / f.unit, most = w->k < PIECE ? PIECE / w->k : 1, rows = most < n ? most : n;
-    struct piece p = {.integers = hearth_calloc(w->k, 1),
-                      .scale = hearth_calloc(units, sizeof(float)),
-                      .min = hearth_calloc(units, sizeof(float)),
-                      .q = hearth_calloc(rows, w->k * (size_t)f.bits / 8),
-                      .scales = hearth_calloc(rows, units * sizeof(float)),
-                      .minima = hearth_calloc(rows, units * sizeof(float))};
-    int rc = HEARTH_OK;
-    if (p.integers && p.scale && p.min && p.q && p.scales && p.minima)
-        put_units(a, w, &p, rows, first, n, data, stride);
-    else
-        rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory to convert weights for a device");
-    free(p.integers);
-    free(p.scale);
-    free(p.min);
-    free(p.q);
-    free(p.scales);
-    free(p.minima);
-    return rc;
+    const size_t most = w->k < PIECE ? PIECE / w->k : 1, rows = most < n ? most : n;
+    const size_t one = hearth_round_up(hearth_accel_convert_scratch(w->k), 64);
+    const struct parts at = parts_of(w->type, w->k, rows);
+    const struct hearth_accel_memory *const to[] = {&w->q, &w->scales, &w->minima};
+    uint8_t *scratch = keep_scratch(a, one + rows * hearth_accel_weight_bytes(w->type, w->k, 1));
+    if (!scratch)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory to convert weights for a device");
+    uint8_t *piece = scratch + one;
+    for (size_t row = 0; row < n && !hearth_accel_has_failed(a); row += rows) {
+        const size_t count = n - row < rows ? n - row : rows;
+        for (size_t r = 0; r < count; r++)
+            hearth_accel_weight_convert(w->type, w->k, piece, rows, r, data + (row + r) * stride, scratch);
+        for (int i = 0; i < HEARTH_ACCEL_WEIGHT_PARTS; i++)
+            if (at.row[i])
+                hearth_accel_write(a, to[i], (first + row) * at.row[i], piece + at.at[i], count * at.row[i]);
+    }
+    return HEARTH_OK;
 }
 
 int hearth_accel_weight_begin(struct hearth_accel *a, struct hearth_accel_weight *w, uint32_t type, size_t k,
@@ -196,47 +234,6 @@ int hearth_accel_weight_open(struct hearth_accel *a, struct hearth_accel_weight 
 {
     const int rc = hearth_accel_weight_begin(a, w, type, k, n, err);
     return rc ? rc : hearth_accel_weight_put(a, w, 0, n, data, stride, err);
-}
-
-// ---- piece by piece
-
-size_t hearth_accel_convert_scratch(size_t k)
-{
-    return k + k / 16 * 2 * sizeof(float); // of the smallest units
-}
-
-// Where q, scales and minima of a piece begin, and the bytes of a row of each.
-struct parts {
-    size_t at[HEARTH_ACCEL_WEIGHT_PARTS], row[HEARTH_ACCEL_WEIGHT_PARTS];
-};
-
-static struct parts parts_of(uint32_t type, size_t k, size_t rows)
-{
-    struct parts p = {{0}, {0}};
-    hearth_accel_weight_parts(type, k, 1, p.row);
-    p.at[1] = rows * p.row[0];
-    p.at[2] = rows * (p.row[0] + p.row[1]);
-    return p;
-}
-
-void hearth_accel_weight_convert(uint32_t type, size_t k, void *piece, size_t rows, size_t row,
-                                 const void *data, void *scratch)
-{
-    const struct hearth_accel_form f = hearth_accel_form_of(type);
-    const struct parts at = parts_of(type, k, rows);
-    uint8_t *to = piece;
-    if (!f.bits) {
-        memcpy(to + row * at.row[0], data, at.row[0]);
-        return;
-    }
-    float *scale = scratch, *min = scale + k / f.unit;
-    const struct piece p = {.integers = (int8_t *)(min + k / f.unit),
-                            .scale = scale,
-                            .min = min,
-                            .q = to,
-                            .scales = to + at.at[1],
-                            .minima = to + at.at[2]};
-    convert_row(&p, row, type, k, data);
 }
 
 void hearth_accel_weight_begin_put(struct hearth_accel *a, const struct hearth_accel_weight *w, size_t first,

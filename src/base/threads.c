@@ -19,7 +19,6 @@
 #include "base/os.h"
 #include "base/os_threads.h"
 
-#define MAX_THREADS 256
 // How long an idle thread spins before it sleeps: longer than the gaps between the task lists of
 // one layer, too short for a user to notice.
 #define SPIN_NS    50000
@@ -203,9 +202,9 @@ static int start_workers(struct hearth_pool *p)
 int hearth_pool_open(struct hearth_pool **out, int n_threads, struct hearth_error *err)
 {
     *out = NULL;
-    if (n_threads < 1 || n_threads > MAX_THREADS)
+    if (n_threads < 1 || n_threads > HEARTH_POOL_MOST)
         return hearth_fail_param(err, HEARTH_E_INVALID, "n_threads", "n_threads is %d: it must be 1 to %d",
-                                 n_threads, MAX_THREADS);
+                                 n_threads, HEARTH_POOL_MOST);
     struct hearth_pool *p = hearth_aligned_alloc(LINE, hearth_round_up(sizeof *p, LINE));
     struct worker *workers = hearth_calloc((size_t)n_threads, sizeof *workers);
     if (!p || !workers) {
@@ -322,4 +321,14 @@ void hearth_lock_drop(struct hearth_lock *lock)
     if (lock->given)
         pthread_cond_signal(&lock->handed);
     pthread_mutex_unlock(&lock->mutex);
+}
+
+int hearth_pool_threads_of(int asked, int cores)
+{
+    return asked > 0 ? asked : cores < HEARTH_POOL_MOST ? cores : HEARTH_POOL_MOST;
+}
+
+int hearth_pool_threads(int asked)
+{
+    return asked > 0 ? asked : hearth_pool_threads_of(0, hearth_cpu_count());
 }

@@ -11,14 +11,19 @@
 
 struct hearth_pool;
 
+#define HEARTH_POOL_MOST 256 // threads of a pool
+
 // `worker` is 0 for the calling thread, else 1..n-1. It indexes per-worker scratch memory.
 typedef void (*hearth_task_fn)(void *arg, int task, int worker);
 
-// n_threads includes the calling thread, so 1 starts no threads. At most 256. HEARTH_E_INVALID,
+// n_threads includes the calling thread, so 1 starts no threads. At most HEARTH_POOL_MOST. HEARTH_E_INVALID,
 // HEARTH_E_MEMORY, HEARTH_E_IO. The pool is the caller's to close.
 int hearth_pool_open(struct hearth_pool **out, int n_threads, struct hearth_error *err);
 void hearth_pool_close(struct hearth_pool **pool);
 int hearth_pool_size(const struct hearth_pool *pool);
+// As many as are asked for; where none are, one for each core of a machine, or of this one, at most HEARTH_POOL_MOST.
+int hearth_pool_threads_of(int asked, int cores);
+int hearth_pool_threads(int asked);
 
 // Runs fn(arg, 0..n_tasks-1, worker) and returns when all tasks are done. Only the thread that owns the pool
 // may call it; not re-entrant. Idle workers spin briefly and then sleep.

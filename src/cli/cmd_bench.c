@@ -12,6 +12,7 @@
 #include "cli/bench_output.h"
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/devices.h"
 #include "cli/fit.h"
 #include "cli/json.h"
 #include "plan/roof.h"
@@ -302,7 +303,7 @@ static void format_model(const struct bench *b, char size[32], char params[32])
 
 static void print_head(const struct bench *b)
 {
-    char size[32], params[32];
+    char size[32], params[32], backends[64];
     struct variable variables[VARIABLES_MAX];
     const int n_variables = list_variables(b->o, variables);
     format_model(b, size, params);
@@ -311,7 +312,9 @@ static void print_head(const struct bench *b)
         for (int i = 0; i < n_variables; i++)
             printf("| %8s ", variables[i].name);
     } else {
-        printf("%s, %s, %s parameters, CPU, %d threads", b->label, size, params, hearth_cli_threads(b->o));
+        hearth_cli_backends(b->session, backends, sizeof backends);
+        printf("%s, %s, %s parameters, %s, %d threads", b->label, size, params, backends,
+               hearth_cli_threads(b->o));
         for (int i = 0; i < n_variables; i++)
             printf(", %s %s", variables[i].name, variables[i].value);
         printf("\n\n");
@@ -328,14 +331,15 @@ static void print_head(const struct bench *b)
 
 static void print_row(const struct bench *b, const struct test *t, const struct summary *s)
 {
-    char size[32], params[32], name[40], speed[64], rate[32] = "";
+    char size[32], params[32], name[40], speed[64], rate[32] = "", backends[64];
     format_model(b, size, params);
     test_name(b, t, name, sizeof name);
     snprintf(speed, sizeof speed, "%.2f ± %.2f", s->speed, s->speed_dev);
     if (s->gb_per_second > 0)
         snprintf(rate, sizeof rate, "%.2f", s->gb_per_second);
     if (b->wide) {
-        printf("| %-30s | %10s | %10s | %-10s | %7d ", b->label, size, params, "CPU",
+        hearth_cli_backends(b->session, backends, sizeof backends);
+        printf("| %-30s | %10s | %10s | %-10s | %7d ", b->label, size, params, backends,
                hearth_cli_threads(b->o));
         struct variable variables[VARIABLES_MAX];
         const int n_variables = list_variables(b->o, variables);
@@ -378,8 +382,9 @@ static json_t *json_bytes(const struct bytes *b, int n_steps)
 static json_t *json_row(const struct bench *b, const struct test *t, const struct summary *s)
 {
     const struct hearth_model_info *m = b->info;
-    char now[40];
+    char now[40], backends[64];
     struct tm utc = {0};
+    hearth_cli_backends(b->session, backends, sizeof backends);
     (void)hearth_calendar((int64_t)time(NULL), false, &utc);
     strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", &utc);
     return json_pack(
@@ -388,7 +393,7 @@ static json_t *json_row(const struct bench *b, const struct test *t, const struc
         "build", hearth_version(), "cpu_info", hearth_cpu_brand(), "model_filename",
         hearth_json_string(m->path, strlen(m->path)), "model_type",
         hearth_json_string(m->type, strlen(m->type)), "model_size", (json_int_t)m->n_bytes, "model_n_params",
-        (json_int_t)m->n_params, "backends", "CPU", "cpu_level",
+        (json_int_t)m->n_params, "backends", backends, "cpu_level",
         b->o->cpu ? hearth_options_cpu(b->o) : hearth_cpu_level_name(hearth_cpu_flags()), "n_threads",
         hearth_cli_threads(b->o), "n_ubatch", (int)b->o->n_ubatch, "type_k", kv_types[b->o->type_k], "type_v",
         kv_types[b->o->type_v], "n_prompt", t->n_prompt, "n_gen", t->n_gen, "n_sequences",

@@ -12,6 +12,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "base/threads.h"
 #include "cli/adapters.h"
 #include "cli/devices.h"
 #include "cli/folder_models.h"
@@ -520,7 +521,7 @@ void hearth_cli_note_unused(const struct hearth_options *o, struct hearth_sessio
 
 int hearth_cli_threads(const struct hearth_options *o)
 {
-    return o->n_threads > 0 ? (int)o->n_threads : hearth_cpu_count();
+    return hearth_pool_threads((int)o->n_threads);
 }
 
 int hearth_cli_tokenize(const struct hearth_model *model, const char *text, size_t n, int flags,

@@ -51,8 +51,8 @@ static int check_count(const char *option, const char *what, int given, int devi
 {
     if (!devices || !given || given == devices)
         return HEARTH_EXIT_OK;
-    return hearth_cli_usage(NULL, "%s has %d %s, and --device %d device%s", option, given, what, devices,
-                            devices == 1 ? "" : "s");
+    return hearth_cli_usage(NULL, "%s has %d %s%s, and --device %d device%s", option, given, what,
+                            given == 1 ? "" : "s", devices, devices == 1 ? "" : "s");
 }
 
 int hearth_cli_check_device(const struct hearth_options *o)
@@ -76,8 +76,8 @@ int hearth_cli_check_device(const struct hearth_options *o)
         shares += o->tensor_split.values[i];
     if (o->tensor_split.n && shares <= 0)
         return hearth_cli_usage(NULL, "--tensor-split: one of its numbers must be more than 0");
-    const int status = check_count("--vram", "sizes", o->vram.n > 1 ? o->vram.n : 0, n);
-    return status ? status : check_count("--tensor-split", "numbers", o->tensor_split.n, n);
+    const int status = check_count("--vram", "size", o->vram.n > 1 ? o->vram.n : 0, n);
+    return status ? status : check_count("--tensor-split", "number", o->tensor_split.n, n);
 }
 
 // Number of the first device that computes on the CPU, or of the first one that does not; -1: there is none.
@@ -101,13 +101,24 @@ static void say_no_gpu(const char *option)
                     other);
 }
 
+// What is forced to pass through a device needs one, and no more than one.
+static void say_no_passage(const struct hearth_options *o, bool has_device)
+{
+    if (o->op_offload && !has_device)
+        hearth_cli_info("without effect here: --op-offload (no --device or --gpu-layers)");
+    else if (o->op_offload && o->device && count_devices(o->device) > 1)
+        hearth_cli_info("without effect here: --op-offload (prompts pass through one device alone)");
+}
+
 void hearth_cli_choose_device(const struct hearth_options *o, struct hearth_session_params *params)
 {
     static char number[16];
     long layers;
     if (!layers_of(o, &layers) || layers == 0 || (o->device && !strcmp(o->device, "none")))
         return;
-    if (!o->device && !o->gpu_layers && !o->vram.n && !o->tensor_split.n)
+    const bool has_device = o->device || o->gpu_layers || o->vram.n || o->tensor_split.n;
+    say_no_passage(o, has_device);
+    if (!has_device)
         return;
     if (!o->device) {
         const int gpu = first_device(false);
@@ -173,6 +184,19 @@ void hearth_cli_tell_device(const struct hearth_session *session)
     if (slow)
         hearth_cli_info("%s computes on the CPU, and many times slower than hearth does without --device",
                         slow);
+}
+
+void hearth_cli_backends(const struct hearth_session *session, char *out, size_t size)
+{
+    struct hearth_device_stats d;
+    const int n = hearth_session_device_stats_at(session, 0, &d, sizeof d);
+    size_t used = 0;
+    snprintf(out, size, "CPU");
+    for (int i = 0; i < n && used < size; i++) {
+        hearth_session_device_stats_at(session, i, &d, sizeof d);
+        if (!used || !strstr(out, d.backend))
+            used += (size_t)snprintf(out + used, size - used, "%s%s", used ? "," : "", d.backend);
+    }
 }
 
 void hearth_cli_print_devices(void)

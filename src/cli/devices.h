@@ -14,6 +14,8 @@ int hearth_cli_check_device(const struct hearth_options *o);
 void hearth_cli_choose_device(const struct hearth_options *o, struct hearth_session_params *params);
 // A line about the session's devices, if it has any.
 void hearth_cli_tell_device(const struct hearth_session *session);
+// What computes, as llama-bench names it: "CPU", or the back ends of the session's devices, with commas between them.
+void hearth_cli_backends(const struct hearth_session *session, char *out, size_t size);
 // For --version: a line about all devices.
 void hearth_cli_print_devices(void);
 

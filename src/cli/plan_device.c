@@ -7,6 +7,7 @@
 
 #include "accel/accel.h"
 #include "cli/common.h"
+#include "cli/devices.h"
 #include "cli/json.h"
 #include "model/model.h"
 
@@ -27,10 +28,13 @@ int hearth_cli_place(struct hearth_placement *out, const struct hearth_model *mo
 int hearth_cli_check_placed(const struct hearth_options *o)
 {
     int numbers[HEARTH_ACCEL_MOST];
-    struct hearth_error ignored;
+    struct hearth_error err;
     const char *device = o->device;
-    if (!device || !strcmp(device, "none") || hearth_accel_choose(numbers, device, &ignored) > 0)
-        return HEARTH_EXIT_OK;
+    const int status = hearth_cli_check_device(o);
+    if (status || !device || !strcmp(device, "none") || hearth_accel_choose(numbers, device, &err) > 0)
+        return status;
+    if (err.code != HEARTH_E_INVALID || !strcmp(device, "auto") || !strcmp(device, "all"))
+        return hearth_cli_fail(&err);
     return hearth_cli_usage(
         hearth_command_find("plan"),
         "there is no device \"%s\" here: hearth devices lists them; the machine to plan for is "

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/free_memory.h"
+#include "base/threads.h"
 #include "cli/common.h"
 #include "cli/extent.h"
 #include "cli/fit.h"
@@ -627,13 +628,23 @@ static void plan_for_pack(struct planning *g)
             g->pack.folder, bytes);
 }
 
+// How the model and its pack are opened: what a budget decides is only asked about, and threads that read are those of
+// the machine.
+static struct hearth_options opening(const struct planning *g)
+{
+    struct hearth_options open = *g->o;
+    open.ram.bytes = 0;
+    if (open.machine)
+        open.n_threads = hearth_pool_threads_of((int)open.n_threads, g->probe.cores);
+    return open;
+}
+
 // Puts the pack that hearth run would use in the model's place. One that it would make is looked at, too.
 static int consider_pack(struct planning *g, const struct hearth_outlook_params *params)
 {
-    struct hearth_options open = *g->o;
+    const struct hearth_options open = opening(g);
     struct hearth_prospect without;
     uint64_t ram;
-    open.ram.bytes = 0;
     const int status = find_common_budget(g, &params->session, &ram);
     if (status)
         return status;
@@ -763,16 +774,19 @@ static int plan(struct planning *g)
 static int open_and_plan(struct planning *g)
 {
     const struct hearth_options *o = g->o;
-    struct hearth_options open = *o;
-    open.ram.bytes = 0; // what a budget decides is only asked about
     int status = hearth_cli_check_placed(o);
+    if (!status && o->machine)
+        status = hearth_cli_machine(&g->probe, o, o->model, HEARTH_MEASURE_NOW);
+    const struct hearth_options open = opening(g);
     if (!status)
         status = hearth_cli_open_model(&g->own, &open, false);
     if (status)
         return status;
     g->model = g->own;
     hearth_cli_find_pack(&g->pack, g->own, &open);
-    status = hearth_cli_machine(&g->probe, o, g->pack.there ? g->pack.path : o->model, HEARTH_MEASURE_NOW);
+    if (!o->machine) // whose storage is the pack's, where there is one
+        status =
+            hearth_cli_machine(&g->probe, o, g->pack.there ? g->pack.path : o->model, HEARTH_MEASURE_NOW);
     if (status)
         return status;
     status = choose_session(g);

@@ -486,7 +486,7 @@ static int open_model(struct converter *c, const char *folder)
 
 static int write_file(struct converter *c, const char *out)
 {
-    const int n_threads = c->params->n_threads > 0 ? c->params->n_threads : hearth_cpu_count();
+    const int n_threads = hearth_pool_threads(c->params->n_threads);
     int rc = hearth_pool_open(&c->pool, n_threads, c->err);
     if (!rc)
         rc = hearth_gguf_writer_open(&c->out, out, c->err);

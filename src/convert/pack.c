@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "base/threads.h"
 #include "convert/pack_space.h"
 #include "convert/profile.h"
 #include "gguf/checksums.h"
@@ -909,7 +910,7 @@ static int write_hollow(struct packer *p, const char *out)
 
 static int write_all(struct packer *p, const char *out)
 {
-    const int n_threads = p->params->n_threads > 0 ? p->params->n_threads : hearth_cpu_count();
+    const int n_threads = hearth_pool_threads(p->params->n_threads);
     int rc = check_room(p, out);
     if (!rc)
         rc = hearth_pool_open(&p->scratch.pool, n_threads, p->err);

@@ -274,7 +274,7 @@ int hearth_quantize(const char *in, const char *out, const struct hearth_quantiz
     if (!rc)
         rc = plan(&q);
     if (!rc)
-        rc = hearth_pool_open(&q.pool, params->n_threads > 0 ? params->n_threads : hearth_cpu_count(), err);
+        rc = hearth_pool_open(&q.pool, hearth_pool_threads(params->n_threads), err);
     if (!rc)
         rc = hearth_gguf_writer_open(&q.out, out, err);
     if (!rc)

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "convert/magnitudes.h"
 #include "convert/trainer.h"
 #include "model/arch.h"
@@ -441,8 +442,7 @@ static int open_net(struct hearth_trainer *t)
 {
     struct hearth_net *n = &t->net;
     struct hearth_arena measure = {0};
-    int rc = hearth_pool_open(&t->pool, t->params.n_threads > 0 ? t->params.n_threads : hearth_cpu_count(),
-                              t->err);
+    int rc = hearth_pool_open(&t->pool, hearth_pool_threads(t->params.n_threads), t->err);
     if (rc)
         return rc;
     n->e = t->n_embd;

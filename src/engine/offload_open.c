@@ -682,12 +682,14 @@ int hearth_offload_find(struct hearth_offload **out, const struct hearth_session
     const int n = hearth_accel_choose(numbers, params->device.device, err);
     int rc = n < 0 ? n : check_params(params, n, err);
     struct hearth_offload **at = out;
-    for (int i = 0; i < n && !rc; i++, at = &(*at)->next) {
+    for (int i = 0; i < n && !rc; i++) {
         struct hearth_accel_params device = params->device;
         device.fail_at = i == params->fail_device ? device.fail_at : 0;
         for (int k = 0; k < i; k++)
             device.inexact |= numbers[k] == numbers[i]; // it has been checked
         rc = open_device(at, s, &device, numbers[i], err);
+        if (!rc)
+            at = &(*at)->next;
     }
     bool *elsewhere = rc ? NULL : hearth_calloc((size_t)s->model->hp.n_layer, sizeof *elsewhere);
     for (struct hearth_offload *o = *out; o; o = o->next)

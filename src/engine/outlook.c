@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "base/threads.h"
 #include "engine/session.h"
 #include "model/ffn.h"
 #include "model/pack.h"
@@ -35,12 +36,19 @@ struct hearth_outlook {
 
 // ---- opening
 
+// Threads that are asked for, or else as many as the machine has cores.
+static int most_threads(const struct hearth_outlook *o)
+{
+    return hearth_pool_threads_of(o->params.session.n_threads, o->params.probe->cores);
+}
+
 // What a session with this micro-batch would take.
 static int measure_session(struct hearth_outlook *o, int n_ubatch, struct hearth_sources_user *user,
                            struct hearth_error *err)
 {
     struct hearth_session_params p = o->params.session;
     p.n_ubatch = n_ubatch;
+    p.n_threads = most_threads(o);
     return hearth_session_measure(user, o->model, &p, err);
 }
 
@@ -254,7 +262,7 @@ static int next_threads(int threads, int most)
 static void try_plan(const struct hearth_outlook *o, const struct hearth_prospect *plan,
                      struct hearth_prospect *best)
 {
-    const int asked = o->params.session.n_threads, most = asked > 0 ? asked : o->params.probe->cores;
+    const int asked = o->params.session.n_threads, most = most_threads(o);
     for (int threads = asked > 0 ? asked : 1; threads <= most; threads = next_threads(threads, most))
         for (int ahead = 1; ahead >= 0; ahead--) {
             if (o->params.keep_look_ahead && o->params.look_ahead != (ahead != 0))

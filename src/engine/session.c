@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "base/params.h"
+#include "base/threads.h"
 #include "engine/offload.h"
 #include "engine/rope.h"
 #include "engine/tracing.h"
@@ -562,7 +563,7 @@ static int begin(struct hearth_session **out, const struct hearth_model *model,
     size_session(s, &p);
     rc = hearth_sparse_mode_choose(&s->mode, model, &p, err);
     if (!rc)
-        rc = hearth_pool_open(&s->pool, p.n_threads > 0 ? p.n_threads : hearth_cpu_count(), err);
+        rc = hearth_pool_open(&s->pool, hearth_pool_threads(p.n_threads), err);
     if (!rc)
         rc = hearth_kv_open(&s->kv, &model->hp,
                             &(struct hearth_kv_params){.n_ctx = s->n_ctx,
@@ -589,26 +590,31 @@ static int begin(struct hearth_session **out, const struct hearth_model *model,
     return rc;
 }
 
-int hearth_session_measure(struct hearth_sources_user *out, const struct hearth_model *model,
-                           const struct hearth_session_params *params, struct hearth_error *err)
+// A session whose sizes are looked at, and no more.
+static int look(struct hearth_sources_user *user, struct hearth_placement *placement,
+                const struct hearth_model *model, const struct hearth_session_params *params,
+                struct hearth_error *err)
 {
     struct hearth_session *s;
     const int rc = begin(&s, model, params, true, err);
-    if (!rc)
-        *out = s->user;
+    if (!rc && user)
+        *user = s->user;
+    if (!rc && placement)
+        *placement = s->placement;
     hearth_session_close(&s);
     return rc;
+}
+
+int hearth_session_measure(struct hearth_sources_user *out, const struct hearth_model *model,
+                           const struct hearth_session_params *params, struct hearth_error *err)
+{
+    return look(out, NULL, model, params, err);
 }
 
 int hearth_session_foresee(struct hearth_placement *out, const struct hearth_model *model,
                            const struct hearth_session_params *params, struct hearth_error *err)
 {
-    struct hearth_session *s;
-    const int rc = begin(&s, model, params, true, err);
-    if (!rc)
-        *out = s->placement;
-    hearth_session_close(&s);
-    return rc;
+    return look(NULL, out, model, params, err);
 }
 
 int hearth_session_open(struct hearth_session **out, const struct hearth_model *model,
@@ -745,6 +751,7 @@ int hearth_session_device_stats_at(const struct hearth_session *session, int ind
     if (o) {
         const struct hearth_accel_stats a = hearth_accel_stats(o->a);
         stats = (struct hearth_device_stats){.name = hearth_accel_describe(o->a)->name,
+                                             .backend = hearth_accel_describe(o->a)->backend,
                                              .works = o->works,
                                              .layers = o->end - o->first,
                                              .head = o->head,

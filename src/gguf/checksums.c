@@ -125,8 +125,7 @@ int hearth_checksums_verify(const struct hearth_checksums *c, int n_threads,
                             struct hearth_error *err)
 {
     enum { ROUND = 64 }; // blocks between two progress reports
-    if (n_threads <= 0)
-        n_threads = hearth_cpu_count();
+    n_threads = hearth_pool_threads(n_threads);
     struct hearth_pool *pool = NULL;
     // One page more, to start on a page boundary.
     uint8_t *memory = hearth_calloc((size_t)n_threads + 1, BLOCK);

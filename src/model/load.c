@@ -95,7 +95,7 @@ static uint64_t span_bytes(const struct hearth_item *item)
 
 int hearth_load_threads(const struct hearth_model *m)
 {
-    return m->load.n_threads > 0 ? m->load.n_threads : hearth_cpu_count();
+    return hearth_pool_threads(m->load.n_threads);
 }
 
 uint64_t hearth_image_load_bytes(const struct hearth_model *m)

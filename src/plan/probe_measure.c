@@ -6,6 +6,7 @@
 
 #include "base/cpu.h"
 #include "base/os.h"
+#include "base/threads.h"
 #include "plan/probe.h"
 #include "plan/roof.h"
 #include "store/store.h"
@@ -209,7 +210,7 @@ int hearth_probe_identify(struct hearth_probe *out, const char *path, unsigned c
                           struct hearth_error *err)
 {
     const uint64_t device = hearth_file_device(path);
-    *out = (struct hearth_probe){.cores = hearth_cpu_count(), .depth = 1, .align = 1};
+    *out = (struct hearth_probe){.cores = hearth_pool_threads(0), .depth = 1, .align = 1};
     if (!device)
         return hearth_fail(err, HEARTH_E_IO, "%s: cannot say what storage it is on", path);
     snprintf(out->name, sizeof out->name, "%.96s, %s", hearth_cpu_brand(), hearth_cpu_level_name(cpu_flags));

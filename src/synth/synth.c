@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "base/threads.h"
 #include "synth/insides.h"
 
 const char *hearth_synth_preset(int i, const char **what)
@@ -364,7 +365,7 @@ int hearth_synth(const char *name, const char *out, const struct hearth_synth_pa
         s.p = &shape;
     }
     hearth_kernels_init(&s.kernels, hearth_cpu_flags());
-    int rc = hearth_pool_open(&s.pool, params->n_threads > 0 ? params->n_threads : hearth_cpu_count(), err);
+    int rc = hearth_pool_open(&s.pool, hearth_pool_threads(params->n_threads), err);
     if (!rc)
         rc = hearth_synth_open_stream(&s);
     const size_t n = hearth_synth_list(&s, NULL);

@@ -26,6 +26,10 @@ run 2 run "$model" -p "$prompt" --device 0,1 --vram 1G,2G --vram 1G,2G,3G # the 
 err_has "--vram has 3 sizes, and --device 2 devices"
 run 2 run "$model" -p "$prompt" --device 0 -ts 1,1
 err_has "--tensor-split has 2 numbers, and --device 1 device"
+run 2 run "$model" -p "$prompt" --device 0,1 -ts 1
+err_has "--tensor-split has 1 number, and --device 2 devices"
+run 0 run "$model" -p "$prompt" -n 1 --op-offload
+err_has "without effect here: --op-offload (no --device or --gpu-layers)"
 run 2 run "$model" -p "$prompt" --device 0,0 -ts 0,0
 err_has "--tensor-split: one of its numbers must be more than 0"
 run 2 run "$model" -p "$prompt" --device 0,0 -ts 1,x
@@ -56,6 +60,7 @@ out_has "0  "
 run 0 devices --json
 exact=$(json "$tmp/out" 0/exact)
 name=$(json "$tmp/out" 0/name)
+backend=$(json "$tmp/out" 0/backend)
 cpus=$(grep -o '"is_cpu": *true' "$tmp/out" | wc -l) all=$(grep -o '"is_cpu"' "$tmp/out" | wc -l)
 [ "$exact" = true ] || exit 77
 
@@ -72,6 +77,8 @@ if [ "$cpus" = "$all" ]; then # nobody gets a CPU who has not named it
     err_has "(there is no GPU with a driver of OpenCL or CUDA; only one that computes on the CPU: --device 0)"
     for device in auto all; do
         run 1 run "$model" -p "$prompt" -n 3 --device $device
+        err_has "a device that computes on the CPU must be named"
+        run 1 plan "$model" --device $device
         err_has "a device that computes on the CPU must be named"
     done
     for options in "--vram 1G,2G" "--tensor-split 3/1"; do # all GPUs
@@ -105,6 +112,9 @@ done
 run 0 bench "$model" -p 8 -n 4 -npl 1 -r 1 --roof 0 --device 0,0 -ts 1,1
 err_has "$name: 1 layer, "
 err_has "; $name: 1 layer and the head, "
+out_has "| $backend "
+run 0 bench "$model" -p 8 -n 0 -r 1 --roof 0 --device 0 -o json
+[ "$(json "$tmp/out" 0/backends)" = "$backend" ] || fail "bench does not name the back end"
 for options in "--op-offload" "-nopo"; do
     run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device 0 -ngl 1 $options --stats json
     same "$tmp/out" "$tmp/want"
@@ -113,6 +123,7 @@ for options in "--op-offload" "-nopo"; do
         fail "$options: $(json "$tmp/json" device/through) tokens passed through the device"
 done
 run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device 0,0 -ngl 1 --op-offload # does not count with two
+err_has "without effect here: --op-offload (prompts pass through one device alone)"
 same "$tmp/out" "$tmp/want"
 run 0 plan "$model" --device 0,0 --machine oneplus-12
 err_has "what several devices would have is not foreseen"
@@ -139,6 +150,8 @@ run 0 plan "$model" --machine oneplus-12 -c 128 --json
 [ "$(json "$tmp/out" device)" = null ] || fail "a plan has a device that nobody asked for"
 run 2 plan "$model" --machine oneplus-12 --device "no such device"
 err_has 'there is no device "no such device" here'
+run 2 plan "$model" --machine oneplus-12 --device "0,,0"
+err_has "--device 0,,0: give numbers or names of at most 16 devices, separated by commas"
 
 # ---- two programs on one device
 "$hearth" run "$model" -p "$prompt" -n 12 --temp 0 --device 0 -q >"$tmp/other" 2>/dev/null &

@@ -187,6 +187,17 @@ run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram 1M -c 300 -np 4
 err_has "with a context of 300 tokens for each of 4 sequences (-np): --ram "
 does=$(sed -n 's/.*: --ram \([0-9]*\)M[, ].*(.*)$/\1/p' "$tmp/err")
 run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" -c 300 -np 4 --ram "$((${does:-0} + spare / 1048576))M"
+# Threads are as many as the cores of the machine that is described, for memory as for speed.
+if [ "$sanitized" = 0 ]; then
+    sed 's/^cores = .*/cores = 48/' "$tmp/phone.txt" >"$tmp/server.txt"
+    run 0 plan "$tmp/pack.gguf" --machine "$tmp/server.txt" -c 256 --json
+    many=$(json "$tmp/out" least_bytes)
+    run 0 plan "$tmp/pack.gguf" --machine "$tmp/server.txt" -c 256 --json -t 48
+    [ "$(json "$tmp/out" least_bytes)" = "$many" ] || fail "--machine: not the memory of 48 threads"
+    [ "$many" -gt "$least" ] || fail "--machine: memory does not depend on its cores"
+    run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" -c 256 --json -t 48
+    [ "$(json "$tmp/out" least_bytes)" = "$many" ] || fail "--machine: -t does not decide"
+fi
 run 1 plan "$tmp/pack.gguf" --machine "$golden/llama-mha.F32.gguf"
 err_has "too large for a probe"
 printf 'cores = 2\ncores = 3\n' >"$tmp/twice.txt"

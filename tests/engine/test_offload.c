@@ -58,12 +58,7 @@ static void test_golden(void **state)
                                         "models/falcon-40b.Q8_0", "models/gemma3.Q4_0",
                                         "models/qwen3.Q8_0",      "models/phi3.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[600];
-        snprintf(path, sizeof path, HEARTH_SOURCE_DIR "/tests/golden/%s.gguf", names[i]);
-        if (access(path, R_OK)) {
-            printf("%s is not there\n", path);
-            continue;
-        }
+        const char *path = golden(names[i]);
         check_file(path, (struct way){.n_threads = 1, .sparsity = HEARTH_SPARSITY_AUTO});
     }
 }
@@ -72,7 +67,7 @@ static void test_caches(void **state)
 {
     (void)state;
     need_device();
-    const char *path = HEARTH_SOURCE_DIR "/tests/golden/models/drelu.Q8_0.gguf";
+    const char *path = golden("models/drelu.Q8_0");
     check_file(path, (struct way){.n_threads = 1, .type_k = HEARTH_KV_F32});
     check_file(path, (struct way){.n_threads = 1, .type_v = HEARTH_KV_F32});
 }
@@ -82,11 +77,11 @@ static void test_sparse(void **state)
 {
     (void)state;
     need_device();
-    static const char *const names[] = {"llama.Q4_0", "bamboo.F16", "falcon.Q4_0", "opt.Q4_0"};
+    static const char *const names[] = {"pwri/llama.Q4_0", "pwri/bamboo.F16", "pwri/falcon.Q4_0",
+                                        "pwri/opt.Q4_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         for (int mode = 0; mode < 3; mode++) {
-            char path[600];
-            snprintf(path, sizeof path, HEARTH_SOURCE_DIR "/tests/golden/pwri/%s.gguf", names[i]);
+            const char *path = golden(names[i]);
             check_file(path, (struct way){.n_threads = 1, .sparsity = modes[mode]});
         }
 }
@@ -98,14 +93,13 @@ static void test_head_alone(void **state)
     need_device();
     static const char *const names[] = {"models/gpt-oss.Q8_0", "pwri/experts.Q4_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[600];
-        snprintf(path, sizeof path, HEARTH_SOURCE_DIR "/tests/golden/%s.gguf", names[i]);
+        const char *path = golden(names[i]);
         const struct way way = {.n_threads = 1};
         float *want = evaluate_alone(path, &way);
         check_device(path, way, want, 0, true);
         free(want);
     }
-    const char *path = HEARTH_SOURCE_DIR "/tests/golden/models/gemma3.Q8_0.gguf";
+    const char *path = golden("models/gemma3.Q8_0");
     struct way way = {.n_threads = 1, .type_k = HEARTH_KV_Q8_0};
     float *want = evaluate_alone(path, &way);
     check_device(path, way, want, 0, true);
@@ -118,11 +112,9 @@ static void test_streams(void **state)
     (void)state;
     need_device();
     for (size_t i = 0; i < 4; i++) {
-        char path[512];
-        snprintf(path, sizeof path, "%s",
-                 i == 0   ? make_with("tiny-dense", false)
-                 : i == 1 ? make_with("tiny-turbosparse", true)
-                          : make_pack(i == 3));
+        const char *path = keep(i == 0   ? make_with("tiny-dense", false)
+                                : i == 1 ? make_with("tiny-turbosparse", true)
+                                         : make_pack(i == 3));
         uint64_t least, most;
         const enum hearth_sparsity sparsity = i ? HEARTH_SPARSITY_PREDICT : HEARTH_SPARSITY_OFF;
         find_budgets(path, sparsity, 1, &least, &most);
@@ -145,8 +137,7 @@ static void test_small(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    const char *path = keep(make_with("tiny-dense", false));
     struct way way = {.n_threads = 1};
     float *want = evaluate_alone(path, &way);
     int before = 0;
@@ -216,16 +207,15 @@ static void test_hot(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
     for (int mode = 0; mode < 3; mode++) {
-        snprintf(path, sizeof path, "%s", make_with("tiny-turbosparse", mode == 2));
+        const char *path = keep(make_with("tiny-turbosparse", mode == 2));
         check_hot(path, (struct way){.n_threads = 2, .sparsity = modes[mode]}, false);
     }
-    snprintf(path, sizeof path, "%s", make_with("tiny-opt", false));
-    check_hot(path, (struct way){.n_threads = 2, .sparsity = HEARTH_SPARSITY_PREDICT}, false);
+    check_hot(keep(make_with("tiny-opt", false)),
+              (struct way){.n_threads = 2, .sparsity = HEARTH_SPARSITY_PREDICT}, false);
     for (int early = 0; early < 2; early++) {
-        snprintf(path, sizeof path, "%s", make_pack(early));
-        check_hot(path, (struct way){.n_threads = 1 + early, .sparsity = HEARTH_SPARSITY_PREDICT}, true);
+        check_hot(keep(make_pack(early)),
+                  (struct way){.n_threads = 1 + early, .sparsity = HEARTH_SPARSITY_PREDICT}, true);
     }
 }
 
@@ -234,8 +224,7 @@ static void test_shares(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-opt", false));
+    const char *path = keep(make_with("tiny-opt", false));
     struct way way = {.n_threads = 2, .sparsity = HEARTH_SPARSITY_PREDICT};
     float *want = evaluate_alone(path, &way);
     way.device = "0";
@@ -263,8 +252,7 @@ static void test_parts(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    const char *path = keep(make_with("tiny-dense", false));
     struct way way = {.n_threads = 1};
     float *want = evaluate_alone(path, &way);
     way.device = "0";
@@ -281,8 +269,7 @@ static void test_failing(void **state)
     (void)state;
     need_device();
     for (size_t i = 0; i < 2; i++) {
-        char path[512];
-        snprintf(path, sizeof path, "%s", i ? make_pack(true) : make_with("tiny-dense", false));
+        const char *path = keep(i ? make_pack(true) : make_with("tiny-dense", false));
         struct way way = {.n_threads = 1, .sparsity = i ? HEARTH_SPARSITY_PREDICT : HEARTH_SPARSITY_OFF};
         float *want = evaluate_alone(path, &way);
         if (i)
@@ -305,8 +292,7 @@ static void test_failing_open(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    const char *path = keep(make_with("tiny-dense", false));
     struct way way = {.n_threads = 1};
     float *want = evaluate_alone(path, &way);
     int fewest = INT32_MAX, most = 0;
@@ -397,9 +383,8 @@ static void test_shared_weights(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
     uint64_t least, most;
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    const char *path = keep(make_with("tiny-dense", false));
     find_budgets(path, HEARTH_SPARSITY_OFF, 1, &least, &most);
     check_shared(path, 2 * most, HEARTH_KV_F16);
     check_shared(path, 2 * most, HEARTH_KV_Q8_0);
@@ -419,8 +404,8 @@ static void test_sequences(void **state)
 {
     (void)state;
     need_device();
-    char path[512], saved[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    char saved[512];
+    const char *path = keep(make_with("tiny-dense", false));
     snprintf(saved, sizeof saved, "%s", in_folder("saved"));
     struct way way = {.n_threads = 1};
     float *got[3];
@@ -476,8 +461,7 @@ static void test_watched(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    const char *path = keep(make_with("tiny-dense", false));
     struct way way = {.n_threads = 1};
     static const int first[] = {0};
     float *got[3];
@@ -512,7 +496,7 @@ static void test_refusals(void **state)
     need_device();
     struct way way = {.n_threads = 1, .device = "no such device"};
     struct opened o;
-    const char *path = HEARTH_SOURCE_DIR "/tests/golden/models/drelu.Q8_0.gguf";
+    const char *path = golden("models/drelu.Q8_0");
     assert_int_equal(try_open(&o, path, &way), HEARTH_E_INVALID);
     assert_non_null(strstr(err.message, "no such device"));
     close_opened(&o);
@@ -522,12 +506,6 @@ static void test_refusals(void **state)
 }
 
 // ---- cancelling
-
-static bool stop_at_once(void *arg, float share)
-{
-    (void)share;
-    return --*(int *)arg > 0;
-}
 
 // Cancels while a device has begun a layer, or a later one: what begins it is its back end's.
 static struct hearth_accel_backend cancelling;
@@ -574,30 +552,12 @@ static void test_cancel(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
-    struct hearth_model *m = NULL;
-    struct hearth_session *s = NULL;
-    int left = 1;
-    OK(hearth_model_open(&m, path, NULL, &err));
     struct hearth_session_params p = hearth_session_params_default();
-    p.n_ctx = 64;
+    struct stoppable o;
     p.device = "0";
-    p.progress = stop_at_once;
-    p.progress_arg = &left;
-    OK(hearth_session_open(&s, m, &p, &err));
-    const int seq = hearth_seq_new(s, &err);
-    hearth_token tokens[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
-    hearth_cancel(s);
-    assert_int_equal(hearth_prompt(s, seq, tokens, 9, NULL, NULL, &err), HEARTH_E_INTERRUPTED);
-    assert_int_equal(hearth_prompt(s, seq, tokens, 9, NULL, NULL, &err), HEARTH_E_INTERRUPTED);
-    assert_int_equal(hearth_seq_length(s, seq), 0);
-    left = 1000;
-    OK(hearth_prompt(s, seq, tokens, 9, NULL, NULL, &err));
-    left = 1000;
-    check_cancelled_layers(s, seq, tokens, 9);
-    hearth_session_close(&s);
-    hearth_model_close(&m);
+    open_stoppable(&o, make_with("tiny-dense", false), p);
+    check_cancelled_layers(o.session, check_stops(&o), cancel_tokens, N_CANCEL);
+    close_stoppable(&o);
 }
 
 int main(int argc, char **argv)

@@ -81,13 +81,12 @@ static void test_golden(void **state)
 {
     (void)state;
     need_device();
-    static const char *const names[] = {"gpt-oss.MXFP4",    "gpt-oss.Q8_0",      "deepseek-v2-joint.Q4_0",
-                                        "deepseek-v3.Q8_0", "gemma4-moe.Q4_0",   "mixtral.F16",
-                                        "qwen35moe.Q8_0",   "smallthinker.Q4_0", "granitemoe.Q8_0"};
+    static const char *const names[] = {
+        "models/gpt-oss.MXFP4",    "models/gpt-oss.Q8_0",      "models/deepseek-v2-joint.Q4_0",
+        "models/deepseek-v3.Q8_0", "models/gemma4-moe.Q4_0",   "models/mixtral.F16",
+        "models/qwen35moe.Q8_0",   "models/smallthinker.Q4_0", "models/granitemoe.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i += SANITIZED ? 3 : 1) {
-        char path[600];
-        snprintf(path, sizeof path, HEARTH_SOURCE_DIR "/tests/golden/models/%s.gguf", names[i]);
-        assert_int_equal(access(path, R_OK), 0);
+        const char *path = golden(names[i]);
         check_file(path, (struct way){.n_threads = 1 + (int)i % 2, .sparsity = HEARTH_SPARSITY_OFF});
     }
 }
@@ -99,8 +98,7 @@ static void test_by_neuron(void **state)
     need_device();
     static const char *const names[] = {"models/smallthinker.Q4_0", "pwri/experts.Q4_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[600];
-        snprintf(path, sizeof path, HEARTH_SOURCE_DIR "/tests/golden/%s.gguf", names[i]);
+        const char *path = golden(names[i]);
         struct way way = {.n_threads = 1, .sparsity = HEARTH_SPARSITY_EXACT, .device = "0"};
         struct opened o = open_way(path, &way);
         assert_true(device_stats_of(&o).experts == 0 && device_stats_of(&o).head);
@@ -113,10 +111,9 @@ static void test_streams(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
     static const char *const presets[] = {"tiny-qwen3-moe", "tiny-gpt-oss", "tiny-glm-flash"};
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
-        snprintf(path, sizeof path, "%s", make(presets[i]));
+        const char *path = keep(make(presets[i]));
         struct way way = {.n_threads = 1 + (int)i % 2};
         float *want = evaluate_alone(path, &way);
         let_stream(path, &way);
@@ -139,8 +136,7 @@ static void test_moves(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make("tiny-qwen3-moe"));
+    const char *path = keep(make("tiny-qwen3-moe"));
     struct way way = {.n_threads = 1};
     float *want = evaluate_alone(path, &way);
     for (int streams = 0; streams < 2; streams++) {
@@ -172,8 +168,7 @@ static void test_failing(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make("tiny-gpt-oss"));
+    const char *path = keep(make("tiny-gpt-oss"));
     struct way way = {.n_threads = 2};
     float *want = evaluate_alone(path, &way);
     for (int streams = 0; streams < 2; streams++) {
@@ -199,8 +194,7 @@ static void test_failing_open(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make("tiny-gpt-oss"));
+    const char *path = keep(make("tiny-gpt-oss"));
     struct way way = {.n_threads = 1};
     float *want = evaluate_alone(path, &way);
     uint64_t before = 0;
@@ -224,8 +218,7 @@ static void test_room(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make("tiny-qwen3-moe"));
+    const char *path = keep(make("tiny-qwen3-moe"));
     struct way way = {.n_threads = 1};
     float *want = evaluate_alone(path, &way);
     way.device = "0";
@@ -243,8 +236,7 @@ static void test_shares(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make("tiny-gpt-oss"));
+    const char *path = keep(make("tiny-gpt-oss"));
     struct way way = {.n_threads = 2};
     float *want = evaluate_alone(path, &way);
     way.device = "0";

@@ -103,9 +103,7 @@ static void test_golden(void **state)
     static const char *const names[] = {"models/drelu.Q4_0", "models/falcon-40b.Q8_0", "models/gemma3.Q4_0",
                                         "models/phi3.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[600];
-        snprintf(path, sizeof path, HEARTH_SOURCE_DIR "/tests/golden/%s.gguf", names[i]);
-        assert_int_equal(access(path, R_OK), 0);
+        const char *path = golden(names[i]);
         struct way way = {.n_threads = 1, .sparsity = HEARTH_SPARSITY_AUTO};
         float *want = evaluate_alone(path, &way);
         way = with_halves(way);
@@ -120,11 +118,10 @@ static const enum hearth_sparsity modes[] = {HEARTH_SPARSITY_OFF, HEARTH_SPARSIT
 static void test_sparse(void **state)
 {
     (void)state;
-    static const char *const names[] = {"llama.Q4_0", "bamboo.F16", "opt.Q4_0"};
+    static const char *const names[] = {"pwri/llama.Q4_0", "pwri/bamboo.F16", "pwri/opt.Q4_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         for (int mode = 0; mode < 3; mode++) {
-            char path[600];
-            snprintf(path, sizeof path, HEARTH_SOURCE_DIR "/tests/golden/pwri/%s.gguf", names[i]);
+            const char *path = golden(names[i]);
             struct way way = {.n_threads = 1, .sparsity = modes[mode]};
             float *want = evaluate_alone(path, &way);
             way = with_halves(way);
@@ -146,8 +143,7 @@ static void test_streams(void **state)
     (void)state;
     two_devices();
     for (int i = 0; i < 4; i++) {
-        char path[512];
-        snprintf(path, sizeof path, "%s", make_one(i));
+        const char *path = keep(make_one(i));
         struct way way = {.n_threads = 1, .sparsity = i ? HEARTH_SPARSITY_PREDICT : HEARTH_SPARSITY_OFF};
         float *want = evaluate_alone(path, &way);
         let_stream(path, &way);
@@ -166,8 +162,7 @@ static void test_rooms(void **state)
     (void)state;
     static const uint64_t sizes[] = {1, 300 << 10, 1 << 20, 3 << 20, 60 << 20};
     enum { N = sizeof sizes / sizeof *sizes };
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-turbosparse", false));
+    const char *path = keep(make_with("tiny-turbosparse", false));
     struct way way = {.n_threads = 1, .sparsity = HEARTH_SPARSITY_EXACT};
     float *want = evaluate_alone(path, &way);
     way.device = two_devices();
@@ -199,8 +194,7 @@ static void test_rooms(void **state)
 static void test_head(void **state)
 {
     (void)state;
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    const char *path = keep(make_with("tiny-dense", false));
     struct way way = {.n_threads = 1, .device = two_devices(), .vram = 60 << 20};
     float *want = evaluate_alone(path, &(struct way){.n_threads = 1});
     struct opened o = open_way(path, &way);
@@ -236,8 +230,7 @@ static void test_three(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_pack(true));
+    const char *path = keep(make_pack(true));
     struct way way = {.n_threads = 1, .sparsity = HEARTH_SPARSITY_PREDICT};
     float *want = evaluate_alone(path, &way);
     way.device = "0,0,0";
@@ -302,8 +295,7 @@ static void test_failing(void **state)
     two_devices();
     hearth_log_set(count_warning, NULL);
     for (int i = 0; i < 4; i += 3) {
-        char path[512];
-        snprintf(path, sizeof path, "%s", make_one(i));
+        const char *path = keep(make_one(i));
         struct way way = {.n_threads = 1, .sparsity = i ? HEARTH_SPARSITY_PREDICT : HEARTH_SPARSITY_OFF};
         float *want = evaluate_alone(path, &way);
         if (i)
@@ -343,8 +335,7 @@ static void test_failing_open(void **state)
 {
     (void)state;
     const char *device = two_devices();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    const char *path = keep(make_with("tiny-dense", false));
     struct way way = {.n_threads = 1};
     float *want = evaluate_alone(path, &way);
     int fewer = 0;
@@ -401,22 +392,19 @@ static void test_hot(void **state)
 {
     (void)state;
     two_devices();
-    char path[512];
     for (int mode = 0; mode < 3; mode += SANITIZED ? 2 : 1) {
-        snprintf(path, sizeof path, "%s", make_with("tiny-turbosparse", mode == 2));
+        const char *path = keep(make_with("tiny-turbosparse", mode == 2));
         check_hot(path, (struct way){.n_threads = 2, .sparsity = modes[mode]}, false);
     }
-    snprintf(path, sizeof path, "%s", make_pack(true));
-    check_hot(path, (struct way){.n_threads = 2, .sparsity = HEARTH_SPARSITY_PREDICT}, true);
+    check_hot(keep(make_pack(true)), (struct way){.n_threads = 2, .sparsity = HEARTH_SPARSITY_PREDICT}, true);
 }
 
 static void test_experts(void **state)
 {
     (void)state;
     const char *device = two_devices();
-    char path[512];
     for (int streams = 0; streams < 2; streams++) {
-        snprintf(path, sizeof path, "%s", make(streams ? "tiny-qwen3-moe" : "tiny-gpt-oss"));
+        const char *path = keep(make(streams ? "tiny-qwen3-moe" : "tiny-gpt-oss"));
         struct way way = {.n_threads = 2};
         float *want = evaluate_alone(path, &way);
         if (streams)
@@ -456,7 +444,7 @@ static void test_refusals(void **state)
     static const char *const texts[] = {"0,,0",   ",0",    "0,",
                                         ",",      "0,99",  "0,no such device",
                                         "0,auto", "all,0", "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0"};
-    const char *path = HEARTH_SOURCE_DIR "/tests/golden/models/drelu.Q8_0.gguf";
+    const char *path = golden("models/drelu.Q8_0");
     struct opened o;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const struct way way = {.n_threads = 1, .device = texts[i]};
@@ -493,49 +481,34 @@ static void test_refusals(void **state)
                     : hearth_accel_choose(numbers, "all", &err) == HEARTH_E_INVALID);
 }
 
-static bool stop_at_once(void *arg, float share)
-{
-    (void)share;
-    return --*(int *)arg > 0;
-}
-
 // Between the two devices: the sequence is as it was, and what comes after is the same.
 static void test_cancel(void **state)
 {
     (void)state;
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
-    struct hearth_model *m = NULL;
-    struct hearth_session *s = NULL;
-    OK(hearth_model_open(&m, path, NULL, &err));
-    const size_t bytes = (size_t)m->hp.n_vocab * sizeof(float);
-    int left = 1;
     struct hearth_session_params p = hearth_session_params_default();
-    p.n_ctx = 64;
+    struct stoppable o;
     p.device = two_devices();
     p.device_shares = halves;
     p.n_device_shares = 2;
-    p.device_inexact = 1;
-    p.progress = stop_at_once;
-    p.progress_arg = &left;
-    OK(hearth_session_open(&s, m, &p, &err));
-    const hearth_token tokens[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
-    const int seq = hearth_seq_new(s, &err);
-    assert_int_equal(hearth_prompt(s, seq, tokens, 9, NULL, NULL, &err), HEARTH_E_INTERRUPTED);
-    assert_int_equal(hearth_seq_length(s, seq), 0);
-    assert_true(s->offload->tokens == 9 && s->offload->next->tokens == 0);
-    left = 1000;
-    OK(hearth_prompt(s, seq, tokens, 9, NULL, NULL, &err));
+    open_stoppable(&o, make_with("tiny-dense", false), p);
+    const size_t bytes = (size_t)o.model->hp.n_vocab * sizeof(float);
+    const int seq = hearth_seq_new(o.session, &err);
+    assert_int_equal(prompt_stoppable(&o, seq), HEARTH_E_INTERRUPTED);
+    assert_int_equal(hearth_seq_length(o.session, seq), 0);
+    const struct hearth_offload *first = o.session->offload;
+    assert_true(first->tokens == N_CANCEL && first->next->tokens == 0);
+    o.left = 1000;
+    OK(prompt_stoppable(&o, seq));
     float *got = malloc(bytes);
-    memcpy(got, hearth_logits(s, 0), bytes);
-    hearth_session_close(&s);
+    memcpy(got, hearth_logits(o.session, 0), bytes);
+    close_stoppable(&o);
     p.device = NULL;
-    OK(hearth_session_open(&s, m, &p, &err));
-    OK(hearth_prompt(s, hearth_seq_new(s, &err), tokens, 9, NULL, NULL, &err));
-    assert_memory_equal(got, hearth_logits(s, 0), bytes);
+    open_stoppable(&o, in_folder("model.gguf"), p);
+    o.left = 1000;
+    OK(prompt_stoppable(&o, hearth_seq_new(o.session, &err)));
+    assert_memory_equal(got, hearth_logits(o.session, 0), bytes);
     free(got);
-    hearth_session_close(&s);
-    hearth_model_close(&m);
+    close_stoppable(&o);
 }
 
 int main(int argc, char **argv)

@@ -4,7 +4,6 @@
 // prompt that is cancelled. Skipped where there is no device (PoCL is one).
 #include "check.h"
 
-#include "convert/pack.h"
 #include "engine/offload.h"
 #include "made_models.h"
 
@@ -50,15 +49,10 @@ static void test_golden(void **state)
                                         "models/gemma3.Q4_0", "models/qwen3.Q8_0", "models/phi3.Q8_0",
                                         "pwri/bamboo.F16",    "pwri/opt.Q4_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[600];
-        snprintf(path, sizeof path, HEARTH_SOURCE_DIR "/tests/golden/%s.gguf", names[i]);
-        if (access(path, R_OK)) {
-            printf("%s is not there\n", path);
-            continue;
-        }
+        const char *path = golden(names[i]);
         check_file(path, (struct way){.n_threads = 2});
     }
-    const char *path = HEARTH_SOURCE_DIR "/tests/golden/models/drelu.Q8_0.gguf";
+    const char *path = golden("models/drelu.Q8_0");
     check_file(path, (struct way){.n_threads = 1, .type_k = HEARTH_KV_F32});
 }
 
@@ -68,16 +62,9 @@ static void test_streams(void **state)
     (void)state;
     need_device();
     for (int i = 0; i < 3; i++) {
-        char path[512];
         const enum hearth_sparsity sparsity = i ? HEARTH_SPARSITY_PREDICT : HEARTH_SPARSITY_OFF;
-        snprintf(path, sizeof path, "%s", make_with(i ? "tiny-turbosparse" : "tiny-dense", i == 2));
-        if (i == 2) {
-            char pack[512];
-            snprintf(pack, sizeof pack, "%s", in_folder("pack.gguf"));
-            remove(pack);
-            OK(hearth_pack_write(path, pack, &(struct hearth_pack_params){0}, NULL, &err));
-            snprintf(path, sizeof path, "%s", pack);
-        }
+        const char *path =
+            keep(i == 2 ? make_pack(true) : make_with(i ? "tiny-turbosparse" : "tiny-dense", false));
         uint64_t least, most;
         find_budgets(path, sparsity, 3, &least, &most);
         float *want = evaluate_in_memory(path, sparsity);
@@ -98,8 +85,7 @@ static void test_failing(void **state)
     (void)state;
     need_device();
     for (int i = 0; i < 2; i++) {
-        char path[512];
-        snprintf(path, sizeof path, "%s", make_with(i ? "tiny-turbosparse" : "tiny-dense", false));
+        const char *path = keep(make_with(i ? "tiny-turbosparse" : "tiny-dense", false));
         struct way way = {.n_threads = 1, .sparsity = i ? HEARTH_SPARSITY_PREDICT : HEARTH_SPARSITY_OFF};
         float *want = evaluate_alone(path, &way);
         if (i)
@@ -124,8 +110,7 @@ static void test_small(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    const char *path = keep(make_with("tiny-dense", false));
     struct way way = {.n_threads = 1, .device_prompts = HEARTH_DEVICE_PROMPTS_ALWAYS};
     float *want = evaluate_alone(path, &way);
     int with = 0, alone = 0, all = 0, none = 0;
@@ -173,8 +158,7 @@ static void test_parts(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    const char *path = keep(make_with("tiny-dense", false));
     struct way way = {.n_threads = 1, .device_prompts = HEARTH_DEVICE_PROMPTS_ALWAYS};
     float *want = evaluate_alone(path, &way);
     way.device = "0";
@@ -193,8 +177,7 @@ static void test_pages(void **state)
     (void)state;
     need_device();
     enum { LONG = 150, MORE = 40 };
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    const char *path = keep(make_with("tiny-dense", false));
     float *got[2];
     int n_vocab = 0;
     for (int with = 0; with < 2; with++) {
@@ -246,8 +229,7 @@ static void test_auto(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    const char *path = keep(make_with("tiny-dense", false));
     struct hearth_model *m = NULL;
     struct hearth_session *s = NULL;
     struct hearth_session_params p = hearth_session_params_default();
@@ -285,13 +267,7 @@ static void test_auto(void **state)
     hearth_model_close(&m);
 }
 
-// ---- cancelling
-
-static bool stop_at_once(void *arg, float share)
-{
-    (void)share;
-    return --*(int *)arg > 0;
-}
+// ---- what ends an evaluation
 
 static bool read_fails;
 
@@ -310,8 +286,7 @@ static void test_read_errors(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    const char *path = keep(make_with("tiny-dense", false));
     struct way way = {.n_threads = 1};
     float *want = evaluate_alone(path, &way);
     let_stream(path, &way);
@@ -342,31 +317,14 @@ static void test_cancel(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
-    struct hearth_model *m = NULL;
-    struct hearth_session *s = NULL;
-    int left = 1;
-    OK(hearth_model_open(&m, path, NULL, &err));
     struct hearth_session_params p = hearth_session_params_default();
-    p.n_ctx = 64;
+    struct stoppable o;
     p.device = "0";
-    p.device_inexact = 1;
     p.device_layers = 1;
     p.device_prompts = HEARTH_DEVICE_PROMPTS_ALWAYS;
-    p.progress = stop_at_once;
-    p.progress_arg = &left;
-    OK(hearth_session_open(&s, m, &p, &err));
-    const int seq = hearth_seq_new(s, &err);
-    hearth_token tokens[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
-    hearth_cancel(s);
-    assert_int_equal(hearth_prompt(s, seq, tokens, 9, NULL, NULL, &err), HEARTH_E_INTERRUPTED);
-    assert_int_equal(hearth_prompt(s, seq, tokens, 9, NULL, NULL, &err), HEARTH_E_INTERRUPTED);
-    assert_int_equal(hearth_seq_length(s, seq), 0);
-    left = 1000;
-    OK(hearth_prompt(s, seq, tokens, 9, NULL, NULL, &err));
-    hearth_session_close(&s);
-    hearth_model_close(&m);
+    open_stoppable(&o, make_with("tiny-dense", false), p);
+    check_stops(&o);
+    close_stoppable(&o);
 }
 
 int main(int argc, char **argv)

@@ -134,6 +134,28 @@ static void test_neurons(void **state)
     check_preset_looks("tiny-turbosparse-pack");
 }
 
+// Memory counts for as many threads as the machine that is described has cores, unless a number is asked for.
+static void test_threads(void **state)
+{
+    (void)state;
+    struct hearth_model *m = open_streaming(make("tiny-dense"), HEARTH_RAM_FIT);
+    uint64_t least[4];
+    for (int i = 0; i < 4; i++) {
+        struct hearth_probe machine = probe;
+        machine.cores = i == 2 ? 1024 : 7;
+        struct hearth_outlook_params params = {.session = session_params(), .probe = &machine};
+        params.session.n_threads = i == 0 ? 0 : i == 1 ? 7 : i == 2 ? 0 : 256;
+        struct hearth_outlook *o;
+        OK(hearth_outlook_open(&o, m, &params, &err));
+        least[i] = hearth_outlook_least(o);
+        hearth_outlook_close(&o);
+    }
+    assert_int_equal(least[0], least[1]);
+    assert_int_equal(least[2], least[3]); // the most that there are
+    assert_true(least[2] > least[0]);
+    hearth_model_close(&m);
+}
+
 // With micro-batches to choose from, no budget is slower, and smaller ones are possible.
 static void test_search(void **state)
 {
@@ -163,6 +185,7 @@ static void test_search(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_layers), cmocka_unit_test(test_experts),
-                                       cmocka_unit_test(test_neurons), cmocka_unit_test(test_search)};
+                                       cmocka_unit_test(test_neurons), cmocka_unit_test(test_search),
+                                       cmocka_unit_test(test_threads)};
     return cmocka_run_group_tests_name("outlook", tests, make_folder, remove_folder);
 }

@@ -51,13 +51,12 @@ static void test_foreseen(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    const char *path = keep(make_with("tiny-dense", false));
     check_foreseen(path, (struct way){.n_threads = 1});
     check_foreseen(path, (struct way){.n_threads = 1, .device_layers = 2});
     check_foreseen(path, (struct way){.n_threads = 1, .device_prompts = HEARTH_DEVICE_PROMPTS_NEVER});
     check_foreseen(path, (struct way){.n_threads = 1, .type_k = HEARTH_KV_Q8_0});
-    snprintf(path, sizeof path, "%s", make_pack(true));
+    path = keep(make_pack(true));
     check_foreseen(path, (struct way){.n_threads = 1, .sparsity = HEARTH_SPARSITY_PREDICT});
     check_foreseen(HEARTH_SOURCE_DIR "/tests/golden/models/gpt-oss.Q8_0.gguf", (struct way){.n_threads = 1});
 }
@@ -108,11 +107,10 @@ static void test_budgets(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    const char *path = keep(make_with("tiny-dense", false));
     check_budget(path, HEARTH_SPARSITY_OFF, 2);
     check_budget(path, HEARTH_SPARSITY_OFF, 1000); // the head, too
-    snprintf(path, sizeof path, "%s", make_pack(true));
+    path = keep(make_pack(true));
     check_budget(path, HEARTH_SPARSITY_PREDICT, 2);
     check_budget(path, HEARTH_SPARSITY_PREDICT, 1000);
     check_budget(path, HEARTH_SPARSITY_OFF, 2);
@@ -123,9 +121,8 @@ static void test_shared(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
     uint64_t least, most;
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    const char *path = keep(make_with("tiny-dense", false));
     find_budgets(path, HEARTH_SPARSITY_OFF, 1, &least, &most);
     const struct hearth_weights_tests tests = {SMALL, .always = true};
     struct way way = {.n_threads = 1, .n_seqs = 1, .device = "0", .vram = 64 << 20};
@@ -142,9 +139,8 @@ static void test_closed(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
     uint64_t least, most;
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    const char *path = keep(make_with("tiny-dense", false));
     find_budgets(path, HEARTH_SPARSITY_OFF, 1, &least, &most);
     const struct hearth_weights_tests tests = {SMALL, .always = true};
     struct way way = {.n_threads = 1, .device = "0", .vram = 64 << 20};
