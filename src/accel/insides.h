@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An open device: for accel.c, choose.c and tests alone.
+// An open device, and which ones a text means: for accel.c, choose.c and tests alone.
 #ifndef HEARTH_ACCEL_INSIDES_H
 #define HEARTH_ACCEL_INSIDES_H
 
@@ -14,5 +14,8 @@ struct hearth_accel {
     struct hearth_error error;
     long fail_at; // calls until one fails, for tests; 0: none does
 };
+
+// Those of a list of n that "all" means, [HEARTH_ACCEL_MOST]; returns how many.
+int hearth_accel_all(int *numbers, const struct hearth_accel_info *list, int n);
 
 #endif
