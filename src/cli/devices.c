@@ -154,7 +154,7 @@ static size_t tell_one(const struct hearth_device_stats *d, char *out, size_t si
     return (size_t)n < size ? (size_t)n : size - 1;
 }
 
-void hearth_cli_tell_device(const struct hearth_session *session)
+void hearth_cli_tell_device(const struct hearth_session *session, const struct hearth_session_params *params)
 {
     struct hearth_device_stats d;
     char line[HEARTH_DEVICES_MOST * 320];
@@ -170,6 +170,9 @@ void hearth_cli_tell_device(const struct hearth_session *session)
     }
     if (n)
         hearth_cli_info("%s", line);
+    if (n > 1 && params->device_prompts == HEARTH_DEVICE_PROMPTS_ALWAYS)
+        hearth_cli_info(
+            "without effect here: --op-offload (prompts pass through a device where it is the only one)");
     if (slow)
         hearth_cli_info("%s computes on the CPU, and many times slower than hearth does without --device",
                         slow);

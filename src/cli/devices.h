@@ -12,8 +12,8 @@ int hearth_cli_check_device(const struct hearth_options *o);
 // --tensor-split without --device mean the first GPU, or all where there are numbers for several; where there is none, a
 // line says that they have no effect.
 void hearth_cli_choose_device(const struct hearth_options *o, struct hearth_session_params *params);
-// A line about the session's devices, if it has any.
-void hearth_cli_tell_device(const struct hearth_session *session);
+// A line about the session's devices, if it has any; and one where they leave --op-offload without effect.
+void hearth_cli_tell_device(const struct hearth_session *session, const struct hearth_session_params *params);
 // For --version: a line about all devices.
 void hearth_cli_print_devices(void);
 

@@ -112,8 +112,11 @@ for options in "--op-offload" "-nopo"; do
     [ "$(($(json "$tmp/json" device/through) > 0))" = "$([ $options = -nopo ]; echo $?)" ] ||
         fail "$options: $(json "$tmp/json" device/through) tokens passed through the device"
 done
-run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device 0,0 -ngl 1 --op-offload # does not count with two
+run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device 0,0 -ngl 1 --op-offload
 same "$tmp/out" "$tmp/want"
+err_has "without effect here: --op-offload (prompts pass through a device where it is the only one)"
+run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device 0 -ngl 1 --op-offload
+err_lacks "without effect"
 run 0 plan "$model" --device 0,0 --machine oneplus-12
 err_has "what several devices would have is not foreseen"
 run 0 run "$model" -p "$prompt" -n 3 --temp 0 --stats json
