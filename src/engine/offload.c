@@ -48,6 +48,19 @@ static void forget_positions(struct hearth_offload *o)
     }
 }
 
+// Whether the batch goes there at once, or in parts of which each looks at no later one: steps go with the last part, so a
+// sequence's steps must not stand before rows of a prompt.
+static bool fits(const struct hearth_offload *o)
+{
+    const struct hearth_batch *b = &o->s->batch;
+    const int prompts = hearth_batch_count(b, HEARTH_PHASE_PROMPT);
+    for (int i = prompts; i < b->n && prompts > o->rows[0].cap; i++)
+        for (int k = 0; k < prompts; k++)
+            if (b->rows[k].seq == b->rows[i].seq && b->rows[k].pos > b->rows[i].pos)
+                return false;
+    return true;
+}
+
 // Rows of a prompt and no others, where the layers that are the CPU's may pass through the device; else 0.
 static int rows_for_through(const struct hearth_offload *o)
 {
@@ -64,10 +77,7 @@ static void begin_device(struct hearth_offload *o)
     if (o->first == o->end && !o->through)
         return;
     forget_positions(o);
-    // Of a batch in parts, all rows of a part must come after those of the parts before.
-    const bool fits =
-        hearth_batch_count(&s->batch, HEARTH_PHASE_PROMPT) <= o->rows[0].cap || s->batch.n_classes == 1;
-    if (!o->works || !fits || is_watched(&s->probes) || s->batch.again)
+    if (!o->works || !fits(o) || is_watched(&s->probes) || s->batch.again)
         return;
     const int rows = rows_for_through(o);
     o->from = rows ? hearth_through_from(o->through, rows) : o->first;
@@ -316,6 +326,14 @@ static bool run_part(struct hearth_offload *o, int first, int n)
     return !hearth_accel_has_failed(o->a);
 }
 
+// How many rows the part that begins with this one has.
+static int part_of(const struct hearth_offload *o, int first)
+{
+    const struct hearth_batch *b = &o->s->batch;
+    const int cap = o->rows[0].cap;
+    return hearth_batch_count(b, HEARTH_PHASE_PROMPT) - first > cap ? cap : b->n - first;
+}
+
 int hearth_offload_run(struct hearth_offload *o, int layer)
 {
     const struct hearth_session *s = o->s;
@@ -325,13 +343,11 @@ int hearth_offload_run(struct hearth_offload *o, int layer)
         leave_layers(o);
         return layer;
     }
-    const int most =
-        s->batch.n_classes == 1 ? o->rows[s->batch.classes[0].phase == HEARTH_PHASE_STEP].cap : s->batch.n;
     note_cpu(o, o->from);
     o->passed_ns = 0;
-    for (int first = 0; first < s->batch.n; first += most) {
-        const int left = s->batch.n - first;
-        if (!run_part(o, first, left < most ? left : most)) {
+    for (int first = 0, n; first < s->batch.n; first += n) {
+        n = part_of(o, first);
+        if (!run_part(o, first, n)) {
             give_up(o);
             return layer;
         }
