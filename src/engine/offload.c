@@ -61,11 +61,11 @@ static bool fits(const struct hearth_offload *o)
     return true;
 }
 
-// Rows of a prompt and no others, where the layers that are the CPU's may pass through the device; else 0.
-static int rows_for_through(const struct hearth_offload *o)
+// Rows of a prompt and no others; else 0.
+static int rows_alone(const struct hearth_session *s)
 {
-    const struct hearth_batch *b = &o->s->batch;
-    return o->through && b->n_classes == 1 && b->classes[0].phase == HEARTH_PHASE_PROMPT ? b->n : 0;
+    const struct hearth_batch *b = &s->batch;
+    return b->n_classes == 1 && b->classes[0].phase == HEARTH_PHASE_PROMPT ? b->n : 0;
 }
 
 // Which layers the device takes the batch through.
@@ -74,12 +74,14 @@ static void begin_device(struct hearth_offload *o)
     const struct hearth_session *s = o->s;
     o->from = s->context.hp->n_layer;
     o->began_ns = 0;
+    if (o->passing)
+        hearth_through_experts_begin(o->passing, is_watched(&s->probes) ? 0 : rows_alone(s));
     if (o->first == o->end && !o->through)
         return;
     forget_positions(o);
     if (!o->works || !fits(o) || is_watched(&s->probes) || s->batch.again)
         return;
-    const int rows = rows_for_through(o);
+    const int rows = o->through ? rows_alone(s) : 0; // for which layers that are the CPU's may pass
     o->from = rows ? hearth_through_from(o->through, rows) : o->first;
     o->began_ns = rows ? hearth_now_ns() : 0;
     for (int layer = o->first; layer < o->end; layer++)
@@ -359,11 +361,13 @@ int hearth_offload_run(struct hearth_offload *o, int layer)
     return o->end;
 }
 
-// Of an evaluation of one class that nobody watched, what it took; of others, nothing is learnt.
+// Of an evaluation of one class that nobody watched, and in which nothing passed through the device, what it took; of
+// others, nothing is learnt.
 static void note_share(struct hearth_offload *o, struct hearth_share *share, enum hearth_phase phase)
 {
     const struct hearth_batch *b = &o->s->batch;
-    if (b->n_classes != 1 || b->classes[0].phase != phase || is_watched(&o->s->probes))
+    const bool passes = o->passing && o->passing->from < o->passing->end;
+    if (b->n_classes != 1 || b->classes[0].phase != phase || is_watched(&o->s->probes) || passes)
         share->all_ns = share->wait_ns = 0;
     hearth_share_note(share, b->n);
 }
@@ -376,6 +380,8 @@ void hearth_offload_end(struct hearth_offload *o)
             note_share(o, &o->hot->share, HEARTH_PHASE_STEP);
         for (int k = 0; o->experts && k < 2; k++)
             note_share(o, &o->experts->shares[k], k ? HEARTH_PHASE_STEP : HEARTH_PHASE_PROMPT);
+        if (o->passing)
+            hearth_through_experts_finish(o->passing, o->works);
         if (o->experts)
             hearth_hot_experts_turn(o->experts, o->s->batch.n);
     }
