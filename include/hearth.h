@@ -400,10 +400,11 @@ enum hearth_sparsity {
 };
 
 // Whether prompts go through a device with layers that the CPU keeps: the layers' weights pass through its memory, each
-// while the one before is computed. Micro-batches of fewer than 32 tokens, or with steps among them, are the CPU's.
+// while the one before is computed. Of models with experts, experts do so that 32 tokens of a micro-batch use.
+// Micro-batches of fewer than 32 tokens, or with steps among them, are the CPU's.
 enum hearth_device_prompts {
     HEARTH_DEVICE_PROMPTS_AUTO = 0, // where it is faster, by the time that prompts took
-    HEARTH_DEVICE_PROMPTS_ALWAYS,   // any number of tokens, whatever it takes
+    HEARTH_DEVICE_PROMPTS_ALWAYS,   // any number of tokens, of an expert too, whatever it takes
     HEARTH_DEVICE_PROMPTS_NEVER     // and no memory of the device is set aside for it
 };
 
@@ -786,7 +787,8 @@ struct hearth_device_stats {
     uint64_t bytes_up, bytes_down; // to it, from it
     uint64_t experts;              // hot ones that it has
     uint64_t expert_rows;          // rows that went through these
-    uint64_t through;    // prompt tokens that passed the CPU's layers there, whose weights came for that
+    uint64_t through;    // prompt tokens that passed the CPU's layers there, or of which experts did,
+                         // whose weights came for that
     int first_layer;     // of its layers
     int reserved;        // 0
     const char *backend; // as in struct hearth_device, of static storage; NULL: there is no device

@@ -85,22 +85,24 @@ static bool is_all(const char *text)
     return text && !strcmp(text, "all");
 }
 
-// Whether an earlier back end has a device of the same name: it is the same device.
+// Whether an earlier back end has it: as many of a name there are the first ones of that name here. So of equal devices
+// of which the other back end knows but some, the rest are kept.
 static bool comes_again(const struct hearth_accel_info *list, int i)
 {
+    int elsewhere = 0, before = 0;
     for (int k = 0; k < i; k++)
-        if (list[k].backend != list[i].backend && !strcmp(list[k].name, list[i].name))
-            return true;
-    return false;
+        if (!strcmp(list[k].name, list[i].name))
+            *(list[k].backend != list[i].backend ? &elsewhere : &before) += 1;
+    return before < elsewhere;
 }
 
-static int choose_all(int *numbers, const struct hearth_accel_info *list, int n, struct hearth_error *err)
+int hearth_accel_all(int *numbers, const struct hearth_accel_info *list, int n)
 {
     int count = 0;
     for (int i = 0; i < n && count < HEARTH_ACCEL_MOST; i++)
         if (!list[i].is_cpu && !comes_again(list, i))
             numbers[count++] = i;
-    return count ? count : fail_to_find(n, NULL, err);
+    return count;
 }
 
 static int choose_named(int *numbers, const char *text, const struct hearth_accel_info *list, int n,
@@ -133,7 +135,8 @@ int hearth_accel_choose(int *numbers, const char *text, struct hearth_error *err
     int n = hearth_accel_list(list, MAX_DEVICES), rc;
     n = n < MAX_DEVICES ? n : MAX_DEVICES;
     if (is_all(text)) {
-        rc = choose_all(numbers, list, n, err);
+        rc = hearth_accel_all(numbers, list, n);
+        rc = rc ? rc : fail_to_find(n, NULL, err);
     } else if (text && strcmp(text, "auto") != 0) {
         rc = choose_named(numbers, text, list, n, err);
     } else {

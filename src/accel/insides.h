@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An open device: for accel.c, choose.c, weight.c and tests alone.
+// An open device, and which ones a text means: for accel.c, choose.c, weight.c and tests alone.
 #ifndef HEARTH_ACCEL_INSIDES_H
 #define HEARTH_ACCEL_INSIDES_H
 
@@ -16,5 +16,8 @@ struct hearth_accel {
     uint8_t *scratch; // [scratch_bytes] to convert weights (weight.c); NULL: none were
     size_t scratch_bytes;
 };
+
+// Those of a list of n that "all" means, [HEARTH_ACCEL_MOST]; returns how many.
+int hearth_accel_all(int *numbers, const struct hearth_accel_info *list, int n);
 
 #endif

@@ -624,7 +624,7 @@ int hearth_cli_open_session(struct hearth_session **out, const struct hearth_mod
     if (rc)
         return hearth_cli_fail(&err);
     note_unused_threshold(model, params);
-    hearth_cli_tell_device(*out);
+    hearth_cli_tell_device(*out, params);
     hearth_cli_cancel_on_interrupt(*out);
     return HEARTH_EXIT_OK;
 }

@@ -101,15 +101,6 @@ static void say_no_gpu(const char *option)
                     other);
 }
 
-// What is forced to pass through a device needs one, and no more than one.
-static void say_no_passage(const struct hearth_options *o, bool has_device)
-{
-    if (o->op_offload && !has_device)
-        hearth_cli_info("without effect here: --op-offload (no --device or --gpu-layers)");
-    else if (o->op_offload && o->device && count_devices(o->device) > 1)
-        hearth_cli_info("without effect here: --op-offload (prompts pass through one device alone)");
-}
-
 void hearth_cli_choose_device(const struct hearth_options *o, struct hearth_session_params *params)
 {
     static char number[16];
@@ -117,7 +108,8 @@ void hearth_cli_choose_device(const struct hearth_options *o, struct hearth_sess
     if (!layers_of(o, &layers) || layers == 0 || (o->device && !strcmp(o->device, "none")))
         return;
     const bool has_device = o->device || o->gpu_layers || o->vram.n || o->tensor_split.n;
-    say_no_passage(o, has_device);
+    if (!has_device && o->op_offload)
+        hearth_cli_info("without effect here: --op-offload (no --device or --gpu-layers)");
     if (!has_device)
         return;
     if (!o->device) {
@@ -165,7 +157,7 @@ static size_t tell_one(const struct hearth_device_stats *d, char *out, size_t si
     return (size_t)n < size ? (size_t)n : size - 1;
 }
 
-void hearth_cli_tell_device(const struct hearth_session *session)
+void hearth_cli_tell_device(const struct hearth_session *session, const struct hearth_session_params *params)
 {
     struct hearth_device_stats d;
     char line[HEARTH_DEVICES_MOST * 320];
@@ -181,6 +173,9 @@ void hearth_cli_tell_device(const struct hearth_session *session)
     }
     if (n)
         hearth_cli_info("%s", line);
+    if (n > 1 && params->device_prompts == HEARTH_DEVICE_PROMPTS_ALWAYS)
+        hearth_cli_info(
+            "without effect here: --op-offload (prompts pass through a device where it is the only one)");
     if (slow)
         hearth_cli_info("%s computes on the CPU, and many times slower than hearth does without --device",
                         slow);

@@ -12,8 +12,8 @@ int hearth_cli_check_device(const struct hearth_options *o);
 // --tensor-split without --device mean the first GPU, or all where there are numbers for several; where there is none, a
 // line says that they have no effect.
 void hearth_cli_choose_device(const struct hearth_options *o, struct hearth_session_params *params);
-// A line about the session's devices, if it has any.
-void hearth_cli_tell_device(const struct hearth_session *session);
+// A line about the session's devices, if it has any; and one where they leave --op-offload without effect.
+void hearth_cli_tell_device(const struct hearth_session *session, const struct hearth_session_params *params);
 // What computes, as llama-bench names it: "CPU", or the back ends of the session's devices, with commas between them.
 void hearth_cli_backends(const struct hearth_session *session, char *out, size_t size);
 // For --version: a line about all devices.

@@ -412,12 +412,12 @@ const struct hearth_option hearth_option_table[] = {
      AT(gpu_layers)},
     {"--op-offload", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, (EVALUATE | PLAN) & ~BENCH,
      "Resources",
-     "compute prompts on the device with all layers: the weights of those that the CPU keeps pass through its memory, "
-     "whatever that takes (default: where it is faster, by the time that prompts took)",
+     "compute prompts on the device with all layers: the weights of those that the CPU keeps, or of their experts, pass "
+     "through its memory, whatever that takes (default: where it is faster, by the time that prompts took)",
      AT(op_offload)},
     {"-nopo, --no-op-offload", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE,
      (EVALUATE | PLAN) & ~BENCH, "Resources",
-     "leave the layers that the CPU keeps to it in prompts, too, and the device's memory to other things",
+     "leave the layers and experts that the CPU keeps to it in prompts, too, and the device's memory to other things",
      AT(no_op_offload)},
     {"--device-inexact", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, EVALUATE | PLAN, "Resources",
      "also use a device whose arithmetic is not the CPU's: the text may change", AT(device_inexact)},

@@ -56,7 +56,7 @@ void hearth_cli_print_placement(const struct hearth_placement *p, const struct h
     else
         printf(p->head ? "the head" : "no layer");
     if (p->through)
-        printf("; prompts may pass\n    through it with the others");
+        printf("; prompts may pass\n    through it with the other%s", model->hp.n_expert ? " experts" : "s");
     if (p->neurons)
         printf("\n    %llu hot neurons of the other layers", (unsigned long long)p->neurons);
     if (model->hp.n_expert && p->bytes < p->vram)

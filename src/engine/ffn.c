@@ -357,19 +357,93 @@ static void compute_for_all(const struct pass *passes, int n_passes, const struc
         compute_wants(&passes[k], wants, n);
 }
 
+// ---- experts that pass through a device
+
+// Whether experts of the layer do, in a prompt that is alone, and whose neurons nobody wants to see.
+static bool is_passing(const struct pass *passes, int n_passes)
+{
+    return n_passes == 1 && !hearth_probes_see_neurons(passes[0].work->c->probes) &&
+           passes[0].rows.phase == HEARTH_PHASE_PROMPT &&
+           hearth_through_experts_is_on(passes[0].work->through, passes[0].layer);
+}
+
+static bool goes_through(const struct pass *passes, int n_passes, const struct hearth_want *want)
+{
+    return is_passing(passes, n_passes) && !hearth_given_up(passes[0].work->c, HEARTH_PHASE_PROMPT) &&
+           hearth_through_experts_takes(passes[0].work->through, passes[0].layer, want->n_rows);
+}
+
+// Puts wants that go through the device before the others: it computes them beside these.
+static void put_passing_first(const struct pass *passes, int n_passes, struct hearth_want *wants, uint32_t n)
+{
+    struct hearth_want *own = passes[0].work->own;
+    uint32_t first = 0, others = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (goes_through(passes, n_passes, &wants[i]))
+            wants[first++] = wants[i];
+        else
+            own[others++] = wants[i];
+    memcpy(wants + first, own, others * sizeof *wants);
+}
+
+// Of wants that are in memory, has the device begin with those that go through it, which are marked.
+static void pass_wants(const struct pass *passes, int n_passes, struct hearth_want *wants, uint32_t n)
+{
+    const struct pass *p = &passes[0];
+    struct hearth_through_experts *through = p->work->through;
+    for (uint32_t i = 0; i < n; i++) {
+        struct hearth_want *want = &wants[i];
+        if (want->count < want->n || !goes_through(passes, n_passes, want))
+            continue;
+        const int slot = hearth_moe_firsts(&p->work->moe, p->rows)[expert_of(p, want)];
+        want->first = hearth_through_experts_add(through, p->layer, want,
+                                                 hearth_row_of(p->in, slot, p->work->c->hp->n_embd));
+    }
+    hearth_through_experts_run(through);
+}
+
+// Wants that are in memory, here or there.
+static void compute_or_pass(const struct pass *passes, int n_passes, struct hearth_want *wants, uint32_t n)
+{
+    if (!is_passing(passes, n_passes)) {
+        compute_for_all(passes, n_passes, wants, n);
+        return;
+    }
+    pass_wants(passes, n_passes, wants, n);
+    for (uint32_t i = 0, end; i < n; i = end) {
+        for (end = i; end < n && !wants[end].first; end++)
+            ;
+        if (end > i)
+            compute_for_all(passes, n_passes, wants + i, end - i);
+        for (; end < n && wants[end].first; end++)
+            ;
+    }
+}
+
 // Computes the n wants as they come into memory, each for all classes.
 static void compute(const struct pass *passes, int n_passes, struct hearth_want *wants, uint32_t n)
 {
     const struct hearth_source *source = &passes[0].work->sources->ffn;
     bool wait;
     if (!source->ops->next) {
-        compute_for_all(passes, n_passes, wants, n);
+        compute_or_pass(passes, n_passes, wants, n);
         return;
     }
     while ((wants = source->ops->next(source->state, 0, &n, &wait))) {
-        compute_for_all(passes, n_passes, wants, n);
+        compute_or_pass(passes, n_passes, wants, n);
         if (source->ops->done)
             source->ops->done(source->state, wants, n);
+    }
+}
+
+// Waits for those that went through the device; where it has failed, they are computed here, one by one.
+static void end_passing(const struct pass *passes, int n_passes)
+{
+    struct hearth_want *wants;
+    const uint32_t n = hearth_through_experts_end(passes[0].work->through, &wants);
+    for (uint32_t i = 0; i < n; i++) {
+        request(passes, n_passes, wants + i, 1);
+        compute(passes, n_passes, wants + i, 1);
     }
 }
 
@@ -405,7 +479,7 @@ static uint32_t part_wants(const struct pass *passes, int n_passes, uint32_t n)
                                  passes[k].rows.n);
     for (uint32_t i = 0; i < n; i++)
         most += hearth_hot_experts_place(hot, passes[0].layer, expert_of(&passes[0], &w->wants[i])) >= 0;
-    if (n_passes == 1) // else it gets all that it has
+    if (n_passes == 1 && !is_passing(passes, n_passes)) // else it gets all that it has
         most = hearth_hot_experts_share(hot, passes[0].rows.phase, passes[0].rows.n, most);
     for (uint32_t i = 0; i < n; i++)
         if (there < most && goes_elsewhere(passes, n_passes, expert_of(&passes[0], &w->wants[i]), rows))
@@ -461,6 +535,9 @@ static void run(struct pass *passes, int n_passes, float *h, const float *x)
 {
     struct hearth_want *wants = passes[0].work->wants;
     const uint32_t n = list_wants(passes, n_passes), n_here = part_wants(passes, n_passes, n);
+    const bool passing = is_passing(passes, n_passes);
+    if (passing)
+        put_passing_first(passes, n_passes, wants, n_here);
     if (passes[0].single) {
         guess_neurons(&passes[0], x);
     } else if (n_here) {
@@ -469,7 +546,8 @@ static void run(struct pass *passes, int n_passes, float *h, const float *x)
             hint_experts(passes, n_passes, x);
     }
     struct hearth_hot_experts *hot = passes[0].hot;
-    const uint64_t began = hot ? hearth_now_ns() : 0;
+    struct hearth_through_experts *through = passes[0].work->through;
+    const uint64_t began = hot || through ? hearth_now_ns() : 0;
     for (int k = 0; k < n_passes; k++) {
         place_slots(&passes[k], n, h, x);
         if (n_here < n)
@@ -481,6 +559,10 @@ static void run(struct pass *passes, int n_passes, float *h, const float *x)
         compute(passes, n_passes, wants, n_here);
     if (n_here < n)
         end_elsewhere(passes, n_passes, wants + n_here, n - n_here);
+    if (passing)
+        end_passing(passes, n_passes);
+    if (through)
+        hearth_through_experts_note(through, passes[0].layer, hearth_now_ns() - began);
     if (hot)
         hot->shares[passes[0].rows.phase == HEARTH_PHASE_STEP].all_ns += hearth_now_ns() - began;
 }

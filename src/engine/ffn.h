@@ -6,6 +6,7 @@
 #include "engine/ffn_sparse.h"
 #include "engine/hot_experts.h"
 #include "engine/moe.h"
+#include "engine/through_experts.h"
 
 // Workspace; T tokens of a batch, U experts of each (1 of a dense model), X experts.
 struct hearth_ffn_work {
@@ -14,7 +15,8 @@ struct hearth_ffn_work {
     struct hearth_sources *sources;
     struct hearth_moe_work moe;
     struct hearth_sparse_work sparse;
-    struct hearth_hot_experts *experts; // that devices compute, linked; or NULL
+    struct hearth_hot_experts *experts;     // that devices compute, linked; or NULL
+    struct hearth_through_experts *through; // that pass through a device in prompts; or NULL
 
     float *gate, *up;               // [T x U x F] by slot, class by class
     float *down;                    // [T x U x E] of prompts whose neurons come in pieces

@@ -21,12 +21,10 @@
 // By how much another expert must be used more, so that it is worth the way.
 #define MORE_BY 1.25f
 #define MORE    0.01f
-// Slots of a prompt together, at most: a dimension of grids.
-#define MAX_SLOTS 16384
 
 // ---- hot path
 
-static struct hearth_hot_expert_rows *rows_of(struct hearth_hot_experts *h, enum hearth_phase phase)
+static struct hearth_expert_rows *rows_of(struct hearth_hot_experts *h, enum hearth_phase phase)
 {
     return &h->rows[phase == HEARTH_PHASE_STEP];
 }
@@ -43,45 +41,22 @@ void hearth_hot_experts_count(struct hearth_hot_experts *h, int layer, const int
 void hearth_hot_experts_add(struct hearth_hot_experts *h, int layer, enum hearth_phase phase, int expert,
                             int n)
 {
-    struct hearth_hot_expert_rows *r = rows_of(h, phase);
-    const int most = phase == HEARTH_PHASE_STEP ? HEARTH_ACCEL_STEP_TOKENS : HEARTH_ACCEL_PROMPT_TOKENS;
-    const int place = h->layers[layer].place_of[expert];
-    for (int at = 0; at < n; at += most)
-        r->tile_list[r->n_tiles++] = (struct hearth_accel_tile){
-            .first = (int32_t)r->n + at, .n = n - at < most ? n - at : most, .matrix = place};
-    for (int i = 0; i < n; i++)
-        r->which_list[r->n++] = place;
+    hearth_expert_rows_add(rows_of(h, phase), phase != HEARTH_PHASE_STEP, h->layers[layer].place_of[expert],
+                           n);
 }
 
 void hearth_hot_experts_begin(struct hearth_hot_experts *h, int layer, enum hearth_phase phase,
                               const float *x)
 {
     const struct hearth_hparams *hp = &h->s->model->hp;
-    const struct hearth_hot_expert_layer *l = &h->layers[layer];
-    struct hearth_hot_expert_rows *r = rows_of(h, phase);
-    const size_t n = r->n, embd = (size_t)hp->n_embd, width = (size_t)hp->n_ff_exp,
-                 bytes = n * embd * sizeof *x;
-    const bool is_prompt = phase != HEARTH_PHASE_STEP, gated = l->gate.n != 0;
-    const struct hearth_accel_input in = {&r->x, &r->acts}, act = {&r->gate, &r->acts};
-    if (!n)
+    struct hearth_expert_rows *r = rows_of(h, phase);
+    if (!r->n)
         return;
-    hearth_accel_write(h->a, &r->x, 0, x, bytes);
+    hearth_accel_write(h->a, &r->x, 0, x, r->n * (size_t)hp->n_embd * sizeof *x);
     hearth_accel_write(h->a, &r->tiles, 0, r->tile_list, r->n_tiles * sizeof *r->tile_list);
-    hearth_accel_write(h->a, &r->which, 0, r->which_list, n * sizeof *r->which_list);
-    hearth_accel_quantize(h->a, &r->acts, &r->x, embd, n);
-    hearth_accel_products_of(h->a, is_prompt, &r->gate, gated ? &l->gate : &l->up, width, in, &r->tiles,
-                             r->n_tiles);
-    hearth_accel_add_bias_of(h->a, &r->gate, gated ? &l->gate_b : &l->up_b, &r->which, n);
-    if (gated) {
-        hearth_accel_products_of(h->a, is_prompt, &r->up, &l->up, width, in, &r->tiles, r->n_tiles);
-        hearth_accel_add_bias_of(h->a, &r->up, &l->up_b, &r->which, n);
-    }
-    hearth_accel_activate(h->a, &r->gate, gated ? &r->up : NULL, NULL, hp->activation, width, n);
-    hearth_accel_quantize(h->a, &r->acts, &r->gate, width, n);
-    hearth_accel_products_of(h->a, is_prompt, &r->out, &l->down, embd, act, &r->tiles, r->n_tiles);
-    r->event = hearth_accel_begin_read(h->a, &r->out, 0, r->got, bytes);
-    hearth_accel_flush(h->a);
-    h->slots += n;
+    hearth_accel_write(h->a, &r->which, 0, r->which_list, r->n * sizeof *r->which_list);
+    hearth_expert_rows_begin(r, h->a, hp, &h->layers[layer].matrices, phase != HEARTH_PHASE_STEP);
+    h->slots += r->n;
 }
 
 bool hearth_hot_experts_end(struct hearth_hot_experts *h)
@@ -114,7 +89,7 @@ static struct matrices matrices_of(struct hearth_hot_experts *h, int layer)
     struct hearth_hot_expert_layer *l = &h->layers[layer];
     return (struct matrices){{&w->ffn_gate_exps, &w->ffn_up_exps, &w->ffn_down_exps},
                              {&now->ffn_gate_exps, &now->ffn_up_exps, &now->ffn_down_exps},
-                             {&l->gate, &l->up, &l->down}};
+                             {&l->matrices.gate, &l->matrices.up, &l->matrices.down}};
 }
 
 static int put_bias(struct hearth_hot_experts *h, const struct hearth_accel_weight *to, int place,
@@ -148,9 +123,9 @@ static int bring(struct hearth_hot_experts *h, size_t bytes, bool *over, struct 
     }
     const struct hearth_layer *now = &h->s->context.weights->layers[m->layer];
     const struct hearth_hot_expert_layer *l = &h->layers[m->layer];
-    int rc = put_bias(h, &l->gate_b, m->place, &now->ffn_gate_exps_b, m->expert, err);
+    int rc = put_bias(h, &l->matrices.gate_b, m->place, &now->ffn_gate_exps_b, m->expert, err);
     if (!rc)
-        rc = put_bias(h, &l->up_b, m->place, &now->ffn_up_exps_b, m->expert, err);
+        rc = put_bias(h, &l->matrices.up_b, m->place, &now->ffn_up_exps_b, m->expert, err);
     *over = !rc;
     return rc;
 }
@@ -207,34 +182,6 @@ void hearth_hot_experts_turn(struct hearth_hot_experts *h, int n_tokens)
 
 // ---- opening
 
-static bool is_streamed_bundle(const struct hearth_session *s, const struct hearth_weight *w)
-{
-    return s->model->load.ram && hearth_item_of(s->model, w)->bundle;
-}
-
-// Bytes that an expert of the layer takes, *largest becoming those of its largest matrix if that is more; 0: the CPU
-// computes its experts.
-static uint64_t expert_bytes(const struct hearth_session *s, int layer, uint64_t *largest)
-{
-    const struct hearth_hparams *hp = &s->model->hp;
-    const struct hearth_layer *l = &s->model->weights.layers[layer];
-    const struct hearth_weight *const parts[] = {&l->ffn_gate_exps, &l->ffn_up_exps, &l->ffn_down_exps};
-    uint64_t bytes = 2 * (uint64_t)hp->n_ff_exp * sizeof(float);
-    if (!hearth_has_experts(hp, layer) || hearth_has(&l->ffn_down_t_exps) ||
-        hearth_sparse_mode_layer(&s->mode, hp, l))
-        return 0;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (!hearth_has(parts[i]))
-            continue;
-        const uint64_t own = hearth_accel_weight_bytes(parts[i]->type, parts[i]->k, parts[i]->n);
-        if (!own || is_streamed_bundle(s, parts[i]))
-            return 0;
-        bytes += own;
-        *largest = own > *largest ? own : *largest;
-    }
-    return bytes;
-}
-
 // A piece, or the longest row of an expert.
 static int take_piece(struct hearth_hot_experts *h, struct hearth_error *err)
 {
@@ -249,65 +196,21 @@ static int take_piece(struct hearth_hot_experts *h, struct hearth_error *err)
                                    : hearth_fail(err, HEARTH_E_MEMORY, "no memory for hot experts");
 }
 
-static size_t wider(const struct hearth_hparams *hp)
-{
-    return (size_t)(hp->n_embd > hp->n_ff_exp ? hp->n_embd : hp->n_ff_exp);
-}
-
-static uint64_t slot_bytes(const struct hearth_hparams *hp)
-{
-    return ((uint64_t)hp->n_embd + (uint64_t)hp->n_ff_exp) * 2 * sizeof(float) +
-           hearth_acts_bytes(wider(hp)) + sizeof(struct hearth_accel_tile) + sizeof(int32_t);
-}
-
 // How many slots of a prompt: an eighth of the room, at most. Returns the bytes of both classes.
 static uint64_t size_rows(struct hearth_hot_experts *h, uint64_t room)
 {
     const struct hearth_hparams *hp = &h->s->model->hp;
     const size_t used = (size_t)hp->n_expert_used, rows = (size_t)h->s->limits.max_rows * used;
-    const uint64_t bytes = slot_bytes(hp), fit = room / 8 / bytes;
-    h->rows[0].cap = rows < MAX_SLOTS ? rows : MAX_SLOTS;
+    const uint64_t bytes = hearth_expert_rows_bytes(hp), fit = room / 8 / bytes;
+    h->rows[0].cap = rows < HEARTH_EXPERT_ROWS_MOST ? rows : HEARTH_EXPERT_ROWS_MOST;
     h->rows[0].cap = fit < h->rows[0].cap ? (size_t)fit : h->rows[0].cap;
     h->rows[1].cap = (size_t)h->s->limits.max_steps * used;
     return (h->rows[0].cap + h->rows[1].cap) * bytes;
 }
 
-static int take_rows(struct hearth_hot_experts *h, struct hearth_hot_expert_rows *r, struct hearth_error *err)
-{
-    const struct hearth_hparams *hp = &h->s->model->hp;
-    const size_t f32 = sizeof(float), embd = (size_t)hp->n_embd * f32, width = (size_t)hp->n_ff_exp * f32;
-    const size_t n = r->cap;
-    r->x = hearth_accel_alloc(h->a, n * embd);
-    r->acts = hearth_accel_alloc(h->a, n * hearth_acts_bytes(wider(hp)));
-    r->gate = hearth_accel_alloc(h->a, n * width);
-    r->up = hearth_accel_alloc(h->a, n * width);
-    r->out = hearth_accel_alloc(h->a, n * embd);
-    r->tiles = hearth_accel_alloc(h->a, n * sizeof *r->tile_list);
-    r->which = hearth_accel_alloc(h->a, n * sizeof *r->which_list);
-    r->tile_list = hearth_calloc(n ? n : 1, sizeof *r->tile_list);
-    r->which_list = hearth_calloc(n ? n : 1, sizeof *r->which_list);
-    r->got = hearth_accel_alloc_host(h->a, n ? n * embd : 1);
-    return r->tile_list && r->which_list && r->got
-               ? HEARTH_OK
-               : hearth_fail(err, HEARTH_E_MEMORY, "no memory for hot experts");
-}
-
-static void close_rows(struct hearth_hot_experts *h, struct hearth_hot_expert_rows *r)
-{
-    struct hearth_accel_memory *const memory[] = {&r->x,   &r->acts,  &r->gate, &r->up,
-                                                  &r->out, &r->tiles, &r->which};
-    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
-        hearth_accel_free(h->a, memory[i]);
-    free(r->tile_list);
-    free(r->which_list);
-    hearth_accel_free_host(h->a, r->got);
-}
-
 static void close_layer(struct hearth_hot_experts *h, struct hearth_hot_expert_layer *l)
 {
-    struct hearth_accel_weight *const parts[] = {&l->gate, &l->up, &l->down, &l->gate_b, &l->up_b};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        hearth_accel_weight_close(h->a, parts[i]);
+    hearth_device_experts_close(h->a, &l->matrices);
     free(l->held);
     free(l->place_of);
     free(l->shares);
@@ -332,9 +235,9 @@ static int take_layer(struct hearth_hot_experts *h, int layer, int n, struct hea
             rc =
                 hearth_accel_weight_begin(h->a, x.to[i], x.w[i]->type, x.w[i]->k, x.w[i]->n * (size_t)n, err);
     if (!rc && now->ffn_gate_exps_b.data)
-        rc = hearth_accel_weight_begin(h->a, &l->gate_b, HEARTH_TYPE_F32, width, (size_t)n, err);
+        rc = hearth_accel_weight_begin(h->a, &l->matrices.gate_b, HEARTH_TYPE_F32, width, (size_t)n, err);
     if (!rc && now->ffn_up_exps_b.data)
-        rc = hearth_accel_weight_begin(h->a, &l->up_b, HEARTH_TYPE_F32, width, (size_t)n, err);
+        rc = hearth_accel_weight_begin(h->a, &l->matrices.up_b, HEARTH_TYPE_F32, width, (size_t)n, err);
     return rc;
 }
 
@@ -364,9 +267,9 @@ static int open_all(struct hearth_hot_experts *h, int n, struct hearth_error *er
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for hot experts");
     int rc = take_piece(h, err);
     for (int k = 0; k < 2 && !rc; k++)
-        rc = take_rows(h, &h->rows[k], err);
+        rc = hearth_expert_rows_open(&h->rows[k], h->a, &h->s->model->hp, err);
     for (int i = h->first; i < h->end && !rc && !hearth_accel_has_failed(h->a); i++) {
-        if (!expert_bytes(h->s, i, &largest))
+        if (!hearth_device_experts_bytes(h->s, i, &largest))
             continue;
         rc = open_layer(h, i, n, err);
         if (rc || hearth_accel_has_failed(h->a)) // its memory is full
@@ -385,7 +288,7 @@ int hearth_hot_experts_open(struct hearth_hot_experts **out, const struct hearth
     uint64_t bytes = 0, largest = 0;
     *out = NULL;
     for (int i = first; i < end; i++)
-        bytes += expert_bytes(s, i, &largest); // of one of each layer
+        bytes += hearth_device_experts_bytes(s, i, &largest); // of one of each layer
     if (!bytes)
         return HEARTH_OK;
     struct hearth_hot_experts *h = hearth_calloc(1, sizeof *h);
@@ -421,7 +324,7 @@ void hearth_hot_experts_close(struct hearth_hot_experts **hot)
     for (int i = 0; h->layers && i < h->end; i++)
         close_layer(h, &h->layers[i]);
     for (int k = 0; k < 2; k++)
-        close_rows(h, &h->rows[k]);
+        hearth_expert_rows_close(&h->rows[k], h->a);
     free(h->piece);
     free(h->layers);
     free(h);

@@ -8,30 +8,18 @@
 #ifndef HEARTH_ENGINE_HOT_EXPERTS_H
 #define HEARTH_ENGINE_HOT_EXPERTS_H
 
-#include "accel/operations.h"
+#include "engine/device_experts.h"
 #include "engine/share.h"
-#include "model/model.h"
 
 struct hearth_session;
 
-// The matrices of n places, side by side; of biases a row each.
+// Experts of n places.
 struct hearth_hot_expert_layer {
-    struct hearth_accel_weight gate, up, down, gate_b, up_b;
+    struct hearth_device_experts matrices;
     int n;
     int *held;     // [n] the expert in each place; -1: none now
     int *place_of; // [X] and the place of each expert, or -1
     float *shares; // [X] of recent tokens that used it
-};
-
-// Slots of one class: rows of experts' inputs and outputs.
-struct hearth_hot_expert_rows {
-    struct hearth_accel_memory x, acts, gate, up, out, tiles, which;
-    size_t cap;                          // slots that there is room for
-    size_t n, n_tiles;                   // that there are now
-    struct hearth_accel_tile *tile_list; // [cap] on their way to the device,
-    int32_t *which_list;                 // [cap] as each slot's place
-    float *got;                          // [cap x E] what comes back
-    void *event;
 };
 
 // The expert that is being brought.
@@ -51,7 +39,7 @@ struct hearth_hot_experts {
     int first, end;                         // layers [first, end) have some here
     int next_layer;                         // to be looked at for ones that are hotter
     struct hearth_hot_expert_layer *layers; // [end], those before `first` empty
-    struct hearth_hot_expert_rows rows[2];  // of prompts, of steps
+    struct hearth_expert_rows rows[2];      // of prompts, of steps
     struct hearth_hot_expert_move move;
     uint8_t *piece;                // of it, on its way from the file; NULL: all experts are resident
     struct hearth_share shares[2]; // of prompts, of steps, where all experts are resident

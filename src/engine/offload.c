@@ -48,11 +48,24 @@ static void forget_positions(struct hearth_offload *o)
     }
 }
 
-// Rows of a prompt and no others, where the layers that are the CPU's may pass through the device; else 0.
-static int rows_for_through(const struct hearth_offload *o)
+// Whether the batch goes there at once, or in parts of which each looks at no later one: steps go with the last part, so a
+// sequence's steps must not stand before rows of a prompt.
+static bool fits(const struct hearth_offload *o)
 {
     const struct hearth_batch *b = &o->s->batch;
-    return o->through && b->n_classes == 1 && b->classes[0].phase == HEARTH_PHASE_PROMPT ? b->n : 0;
+    const int prompts = hearth_batch_count(b, HEARTH_PHASE_PROMPT);
+    for (int i = prompts; i < b->n && prompts > o->rows[0].cap; i++)
+        for (int k = 0; k < prompts; k++)
+            if (b->rows[k].seq == b->rows[i].seq && b->rows[k].pos > b->rows[i].pos)
+                return false;
+    return true;
+}
+
+// Rows of a prompt and no others; else 0.
+static int rows_alone(const struct hearth_session *s)
+{
+    const struct hearth_batch *b = &s->batch;
+    return b->n_classes == 1 && b->classes[0].phase == HEARTH_PHASE_PROMPT ? b->n : 0;
 }
 
 // Which layers the device takes the batch through.
@@ -61,15 +74,14 @@ static void begin_device(struct hearth_offload *o)
     const struct hearth_session *s = o->s;
     o->from = s->context.hp->n_layer;
     o->began_ns = 0;
+    if (o->passing)
+        hearth_through_experts_begin(o->passing, is_watched(&s->probes) ? 0 : rows_alone(s));
     if (o->first == o->end && !o->through)
         return;
     forget_positions(o);
-    // Of a batch in parts, all rows of a part must come after those of the parts before.
-    const bool fits =
-        hearth_batch_count(&s->batch, HEARTH_PHASE_PROMPT) <= o->rows[0].cap || s->batch.n_classes == 1;
-    if (!o->works || !fits || is_watched(&s->probes) || s->batch.again)
+    if (!o->works || !fits(o) || is_watched(&s->probes) || s->batch.again)
         return;
-    const int rows = rows_for_through(o);
+    const int rows = o->through ? rows_alone(s) : 0; // for which layers that are the CPU's may pass
     o->from = rows ? hearth_through_from(o->through, rows) : o->first;
     o->began_ns = rows ? hearth_now_ns() : 0;
     for (int layer = o->first; layer < o->end; layer++)
@@ -316,6 +328,14 @@ static bool run_part(struct hearth_offload *o, int first, int n)
     return !hearth_accel_has_failed(o->a);
 }
 
+// How many rows the part that begins with this one has.
+static int part_of(const struct hearth_offload *o, int first)
+{
+    const struct hearth_batch *b = &o->s->batch;
+    const int cap = o->rows[0].cap;
+    return hearth_batch_count(b, HEARTH_PHASE_PROMPT) - first > cap ? cap : b->n - first;
+}
+
 int hearth_offload_run(struct hearth_offload *o, int layer)
 {
     const struct hearth_session *s = o->s;
@@ -325,13 +345,11 @@ int hearth_offload_run(struct hearth_offload *o, int layer)
         leave_layers(o);
         return layer;
     }
-    const int most =
-        s->batch.n_classes == 1 ? o->rows[s->batch.classes[0].phase == HEARTH_PHASE_STEP].cap : s->batch.n;
     note_cpu(o, o->from);
     o->passed_ns = 0;
-    for (int first = 0; first < s->batch.n; first += most) {
-        const int left = s->batch.n - first;
-        if (!run_part(o, first, left < most ? left : most)) {
+    for (int first = 0, n; first < s->batch.n; first += n) {
+        n = part_of(o, first);
+        if (!run_part(o, first, n)) {
             give_up(o);
             return layer;
         }
@@ -343,11 +361,13 @@ int hearth_offload_run(struct hearth_offload *o, int layer)
     return o->end;
 }
 
-// Of an evaluation of one class that nobody watched, what it took; of others, nothing is learnt.
+// Of an evaluation of one class that nobody watched, and in which nothing passed through the device, what it took; of
+// others, nothing is learnt.
 static void note_share(struct hearth_offload *o, struct hearth_share *share, enum hearth_phase phase)
 {
     const struct hearth_batch *b = &o->s->batch;
-    if (b->n_classes != 1 || b->classes[0].phase != phase || is_watched(&o->s->probes))
+    const bool passes = o->passing && o->passing->from < o->passing->end;
+    if (b->n_classes != 1 || b->classes[0].phase != phase || is_watched(&o->s->probes) || passes)
         share->all_ns = share->wait_ns = 0;
     hearth_share_note(share, b->n);
 }
@@ -360,6 +380,8 @@ void hearth_offload_end(struct hearth_offload *o)
             note_share(o, &o->hot->share, HEARTH_PHASE_STEP);
         for (int k = 0; o->experts && k < 2; k++)
             note_share(o, &o->experts->shares[k], k ? HEARTH_PHASE_STEP : HEARTH_PHASE_PROMPT);
+        if (o->passing)
+            hearth_through_experts_finish(o->passing, o->works);
         if (o->experts)
             hearth_hot_experts_turn(o->experts, o->s->batch.n);
     }

@@ -15,6 +15,7 @@
 #include "engine/offload_weights.h"
 #include "engine/placement.h"
 #include "engine/session.h"
+#include "engine/through_experts.h"
 
 #define HEARTH_OFFLOAD_ALL (-1) // layers: as many as there is memory for
 
@@ -62,6 +63,8 @@ struct hearth_offload {
     struct hearth_through *through;     // of prompts, the other layers, where it is the only device; or NULL
     struct hearth_hot *hot;             // of layers that are the CPU's; or NULL
     struct hearth_hot_experts *experts; // or NULL
+    struct hearth_through_experts
+        *passing; // of layers with experts, in prompts, where it is the only device; or NULL
     struct hearth_offload_rows rows[2]; // of prompts, of steps
 
     // What a class uses while a part of a layer is computed; all that is used after one another.

@@ -553,6 +553,23 @@ static int place_hot(struct hearth_offload *const *devices, int n, struct hearth
     return rc;
 }
 
+// Whether what layers and the head leave of a device's memory is for what the CPU's layers have most use for: not where a
+// number of layers was asked for, unless it was said how much memory there is.
+static bool uses_rest(const struct hearth_offload_params *p)
+{
+    return p->layers == HEARTH_OFFLOAD_ALL || p->vram || p->n_vrams;
+}
+
+// Room for experts that pass through the only device in prompts, before hot ones get theirs.
+static int place_passing(struct hearth_offload *o, const struct hearth_offload_params *p,
+                         struct hearth_error *err)
+{
+    if (o->next || p->prompts == HEARTH_DEVICE_PROMPTS_NEVER)
+        return HEARTH_OK;
+    return hearth_through_experts_open(&o->passing, o->s, o->a, &o->works,
+                                       p->prompts == HEARTH_DEVICE_PROMPTS_ALWAYS, room_of(o), err);
+}
+
 static int place(struct hearth_offload *first, const struct hearth_offload_params *p,
                  struct hearth_error *err)
 {
@@ -568,8 +585,9 @@ static int place(struct hearth_offload *first, const struct hearth_offload_param
     int rc = divide_layers(devices, n, p, err);
     if (!rc && wants_head(s, p))
         rc = place_head_somewhere(devices, n, err);
-    // Unless a number of layers was asked for.
-    if (!rc && (p->layers == HEARTH_OFFLOAD_ALL || p->vram || p->n_vrams))
+    if (!rc && uses_rest(p))
+        rc = place_passing(first, p, err);
+    if (!rc && uses_rest(p))
         rc = place_hot(devices, n, err);
     // What a device has no memory for is another's, or stays with the CPU.
     for (int i = 0; i < n && !rc; i++) {
@@ -721,6 +739,18 @@ int hearth_offload_open(struct hearth_offload **out, const struct hearth_session
 
 // ---- foreseeing
 
+// What experts that pass take of the room.
+static uint64_t bytes_for_passing(const struct hearth_offload *o, const struct hearth_offload_params *p,
+                                  uint64_t room)
+{
+    int places;
+    size_t cap;
+    return p->prompts == HEARTH_DEVICE_PROMPTS_NEVER
+               ? 0
+               : hearth_through_experts_bytes(o->s, p->prompts == HEARTH_DEVICE_PROMPTS_ALWAYS, room,
+                                              o->largest, &places, &cap);
+}
+
 // The same decisions as place()'s, with one device.
 static void foresee(struct hearth_offload *o, const struct hearth_offload_params *p, uint64_t vram,
                     struct hearth_placement *out)
@@ -742,8 +772,12 @@ static void foresee(struct hearth_offload *o, const struct hearth_offload_params
     out->head = wants_head(s, p) && head && out->bytes + head <= vram &&
                 is_within_piece(o, &s->model->weights.output);
     out->bytes += out->head ? head : 0;
-    if (p->layers == HEARTH_OFFLOAD_ALL || given_vram(p, 0))
-        out->neurons = hearth_hot_count(s, n_layer - out->layers, vram - out->bytes);
+    if (!uses_rest(p))
+        return;
+    const uint64_t passing = bytes_for_passing(o, p, vram - out->bytes);
+    out->through |= passing > 0;
+    out->bytes += passing;
+    out->neurons = hearth_hot_count(s, n_layer - out->layers, vram - out->bytes);
 }
 
 // Nine tenths of what is free; where that is the system's memory, who knows what will be.
@@ -790,6 +824,7 @@ static void close_device(struct hearth_offload *o)
         hearth_through_close(&o->through);
         hearth_hot_close(&o->hot);
         hearth_hot_experts_close(&o->experts);
+        hearth_through_experts_close(&o->passing);
         for (int i = 0; o->layers && i < o->end; i++)
             close_layer(o, &o->layers[i]);
         close_workspace(o);

@@ -2,7 +2,6 @@
 // Prompts through a device: see offload_through.h.
 #include "engine/offload_through.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,67 +9,9 @@
 #include "engine/offload.h"
 #include "model/ffn.h"
 
-// Bytes of a piece, at least: enough for copies to run at full speed.
-#define PIECE ((size_t)4 << 20)
-// Tasks for each thread, about.
-#define SHARES 4
-
 int hearth_through_from(struct hearth_through *t, int n_rows)
 {
     return t->always ? 0 : hearth_through_choice_of(&t->choice, n_rows, t->n_layers);
-}
-
-// ---- pieces
-
-// One that is free.
-static struct hearth_through_piece *take_piece(struct hearth_through *t)
-{
-    struct hearth_through_piece *p = &t->pieces[t->next];
-    t->next = (t->next + 1) % HEARTH_THROUGH_PIECES;
-    for (int i = 0; i < HEARTH_ACCEL_PUT_EVENTS; i++) {
-        hearth_accel_wait(t->a, p->events[i]);
-        p->events[i] = NULL;
-    }
-    return p;
-}
-
-static void wait_for_all(struct hearth_through *t)
-{
-    for (int i = 0; i < HEARTH_THROUGH_PIECES; i++)
-        take_piece(t);
-}
-
-struct convert_job {
-    const struct hearth_through *t;
-    const struct hearth_weight *w;
-    uint8_t *piece;
-    size_t rows, first, n, each; // of the piece; of the weight: rows [first, first + n), `each` in a task
-};
-
-static void convert_task(void *arg, int task, int worker)
-{
-    const struct convert_job *j = arg;
-    const size_t from = (size_t)task * j->each, end = from + j->each < j->n ? from + j->each : j->n;
-    for (size_t i = from; i < end; i++)
-        hearth_accel_weight_convert(j->w->type, j->w->k, j->piece, j->rows, i,
-                                    (const uint8_t *)j->w->data + (j->first + i) * j->w->stride,
-                                    j->t->scratch[worker]);
-}
-
-// All rows of w to rows [at, at + w->n) of *to.
-static void bring_rows(struct hearth_through *t, const struct hearth_accel_weight *to, size_t at,
-                       const struct hearth_weight *w)
-{
-    const size_t fit = t->piece_bytes / hearth_accel_weight_bytes(w->type, w->k, 1);
-    assert(fit);
-    const size_t shares = (size_t)hearth_pool_size(t->s->pool) * SHARES;
-    for (size_t first = 0; first < w->n && !hearth_accel_has_failed(t->a); first += fit) {
-        const size_t n = w->n - first < fit ? w->n - first : fit, each = (n + shares - 1) / shares;
-        struct hearth_through_piece *p = take_piece(t);
-        struct convert_job j = {t, w, p->base, n, first, n, each};
-        hearth_parallel(&t->s->context, convert_task, &j, (int)((n + each - 1) / each));
-        hearth_accel_weight_begin_put(t->a, to, at + first, n, p->base, n, p->events);
-    }
 }
 
 // ---- a layer
@@ -103,7 +44,7 @@ static void bring_dense(struct hearth_through *t, struct hearth_offload_layer *l
         const size_t role = t->roles[i];
         const struct hearth_accel_weight *to = prepare(l, role, &own[role]);
         if (hearth_has(&own[role]) && !is_matrix_of_ffn(role))
-            bring_rows(t, to, 0, &now[role]);
+            hearth_through_pieces_rows(&t->pieces, to, 0, &now[role]);
     }
 }
 
@@ -113,10 +54,10 @@ static void bring_neurons(struct hearth_through *t, struct hearth_offload_layer 
 {
     const bool by_neuron = l->w[ROLE(ffn_down_t)].n != 0;
     if (l->w[ROLE(ffn_gate)].n)
-        bring_rows(t, &l->w[ROLE(ffn_gate)], want->from, &want->gate);
-    bring_rows(t, &l->w[ROLE(ffn_up)], want->from, &want->up);
-    bring_rows(t, &l->w[by_neuron ? ROLE(ffn_down_t) : ROLE(ffn_down)], by_neuron ? want->from : 0,
-               &want->down);
+        hearth_through_pieces_rows(&t->pieces, &l->w[ROLE(ffn_gate)], want->from, &want->gate);
+    hearth_through_pieces_rows(&t->pieces, &l->w[ROLE(ffn_up)], want->from, &want->up);
+    hearth_through_pieces_rows(&t->pieces, &l->w[by_neuron ? ROLE(ffn_down_t) : ROLE(ffn_down)],
+                               by_neuron ? want->from : 0, &want->down);
 }
 
 static void bring_ffn(struct hearth_through *t, struct hearth_offload_layer *l, int layer, int n_rows)
@@ -148,13 +89,11 @@ static void bring_pages(struct hearth_through *t, struct hearth_offload_layer *l
 {
     const struct hearth_kv *kv = &t->s->kv;
     const size_t size = (size_t)kv->heads[0].n * kv->heads[0].bytes;
-    for (size_t i = 0; i < t->n_before && !hearth_accel_has_failed(t->a); i++) {
-        struct hearth_through_piece *p = take_piece(t);
+    for (size_t i = 0; i < t->n_before; i++) {
         uint8_t *bytes = hearth_kv_pin(kv, t->before[i]);
-        memcpy(p->base, hearth_kv_key(kv, bytes, layer, 0, 0), size);
+        hearth_through_pieces_bytes(&t->pieces, &l->cache.pages, (size_t)t->before[i] * size,
+                                    hearth_kv_key(kv, bytes, layer, 0, 0), size);
         hearth_kv_unpin(kv, t->before[i]);
-        p->events[0] =
-            hearth_accel_begin_write(t->a, &l->cache.pages, (size_t)t->before[i] * size, p->base, size);
     }
 }
 
@@ -168,7 +107,7 @@ bool hearth_through_bring(struct hearth_through *t, int layer, int n_rows)
     bring_ffn(t, l, layer, n_rows);
     hearth_sources_release(t->s->sources, layer);
     bring_pages(t, l, layer);
-    wait_for_all(t);
+    hearth_through_pieces_wait(&t->pieces);
     return !hearth_accel_has_failed(t->a) && !hearth_fault_is_raised(fault);
 }
 
@@ -255,23 +194,13 @@ static void measure_rows(const struct hearth_through *t, size_t *k, size_t *byte
 static int take_tables(struct hearth_through *t, const struct hearth_through_setup *setup,
                        struct hearth_error *err)
 {
-    const size_t workers = (size_t)hearth_pool_size(t->s->pool);
-    const size_t page = (size_t)t->s->kv.heads[0].n * t->s->kv.heads[0].bytes;
     size_t longest, row;
     measure_rows(t, &longest, &row);
-    const size_t each = hearth_round_up(hearth_accel_convert_scratch(longest), 64);
-    t->piece_bytes = page > PIECE ? page : PIECE;
-    t->piece_bytes = row > t->piece_bytes ? row : t->piece_bytes;
     t->stages = hearth_calloc(2, sizeof *t->stages);
     t->before = hearth_calloc(setup->max_pages, sizeof *t->before);
-    t->scratch = hearth_calloc(workers, sizeof *t->scratch);
-    t->scratches = hearth_calloc(workers, each);
-    bool there = t->stages && t->before && t->scratch && t->scratches;
-    for (size_t i = 0; i < workers && there; i++)
-        t->scratch[i] = t->scratches + i * each;
-    for (int i = 0; i < HEARTH_THROUGH_PIECES && there; i++)
-        there = (t->pieces[i].base = hearth_accel_alloc_host(t->a, t->piece_bytes)) != NULL;
-    return there ? HEARTH_OK : hearth_fail(err, HEARTH_E_MEMORY, "no memory for prompts through a device");
+    if (!t->stages || !t->before)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for prompts through a device");
+    return hearth_through_pieces_open(&t->pieces, t->a, &t->s->context, longest, row, err);
 }
 
 int hearth_through_open(struct hearth_through **out, struct hearth_accel *a, const struct hearth_session *s,
@@ -306,11 +235,8 @@ void hearth_through_close(struct hearth_through **through)
             hearth_accel_weight_close(t->a, &t->stages[i].w[role]);
         hearth_accel_free(t->a, &t->stages[i].cache.pages);
     }
-    for (int i = 0; i < HEARTH_THROUGH_PIECES; i++)
-        hearth_accel_free_host(t->a, t->pieces[i].base);
+    hearth_through_pieces_close(&t->pieces);
     free(t->stages);
     free(t->before);
-    free(t->scratch);
-    free(t->scratches);
     free(t);
 }

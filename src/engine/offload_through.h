@@ -11,16 +11,9 @@
 #include "accel/operations.h"
 #include "engine/session.h"
 #include "engine/through_choice.h"
+#include "engine/through_pieces.h"
 
 struct hearth_offload_layer; // engine/offload.h
-
-// Pieces of the host's memory on their way.
-#define HEARTH_THROUGH_PIECES 4
-
-struct hearth_through_piece {
-    uint8_t *base;
-    void *events[HEARTH_ACCEL_PUT_EVENTS]; // of the copies that have begun
-};
 
 struct hearth_through {
     struct hearth_accel *a;
@@ -30,12 +23,8 @@ struct hearth_through {
     struct hearth_offload_layer *stages; // [2], a layer's is layer % 2
     const size_t *roles;                 // [n_roles] weights of a layer, as places in struct hearth_layer
     size_t n_roles;
-    struct hearth_through_piece pieces[HEARTH_THROUGH_PIECES];
-    size_t piece_bytes;
-    int next;           // piece
-    uint8_t **scratch;  // [workers] to convert with
-    uint8_t *scratches; // all of them
-    int32_t *before;    // [n_before] pages with positions before the batch's
+    struct hearth_through_pieces pieces;
+    int32_t *before; // [n_before] pages with positions before the batch's
     size_t n_before;
     struct hearth_through_choice choice;
     uint64_t tokens; // rows that went through

@@ -14,7 +14,7 @@ struct hearth_placement {
     uint64_t bytes;   // layers, the head, a prompt's stages and the workspace take
     int layers;       // the last ones
     bool head;
-    bool through;     // prompts may pass through it with the other layers
+    bool through;     // prompts may pass through it with the other layers, or experts
     uint64_t neurons; // hot ones of these
 };
 

@@ -539,6 +539,7 @@ static int use_device(struct hearth_session *s, const struct hearth_session_para
                                        "that it was to have are read from the file for each token");
     s->work.ffn.sparse.hot = hearth_offload_hot(s->offload);
     s->work.ffn.experts = hearth_offload_experts(s->offload);
+    s->work.ffn.through = o->passing;
     return rc;
 }
 
@@ -764,7 +765,9 @@ int hearth_session_device_stats_at(const struct hearth_session *session, int ind
                                              .experts = o->experts ? o->experts->n : 0,
                                              .expert_rows = o->experts ? o->experts->slots : 0,
                                              .first_layer = o->first,
-                                             .through = o->through ? o->through->tokens : 0};
+                                             .through = o->through   ? o->through->tokens
+                                                        : o->passing ? o->passing->tokens
+                                                                     : 0};
     }
     hearth_params_write(out, size, &stats, sizeof stats);
     return n;

@@ -3,6 +3,7 @@
 // Skipped where there is no device (PoCL is one).
 #include "check.h"
 
+#include "accel/insides.h"
 #include "accel/operations_check.h"
 
 static struct hearth_accel *open_device(void)
@@ -229,6 +230,33 @@ static void test_choosing(void **state)
     hearth_accel_close(&b);
 }
 
+// "all", of lists of devices: those that two back ends name alike are counted, so that none is lost or comes twice.
+static void check_all(const char *const *devices, const int *want, int n_want)
+{
+    static const char backends[2][8] = {"CUDA", "OpenCL"};
+    struct hearth_accel_info list[8] = {{0}};
+    int numbers[HEARTH_ACCEL_MOST], n = 0;
+    for (; devices[n]; n++) { // "C" or "O", what it is called
+        list[n].backend = backends[devices[n][0] == 'O'];
+        list[n].is_cpu = devices[n][1] == 'p';
+        snprintf(list[n].name, sizeof list[n].name, "%s", devices[n] + 1);
+    }
+    assert_int_equal(hearth_accel_all(numbers, list, n), n_want);
+    for (int i = 0; i < n_want; i++)
+        assert_int_equal(numbers[i], want[i]);
+}
+
+static void test_all(void **state)
+{
+    (void)state;
+    check_all((const char *const[]){"Ca", "Ob", "Oa", "Opc", NULL}, (const int[]){0, 1}, 2);
+    check_all((const char *const[]){"Ca", "Oa", "Oa", NULL}, (const int[]){0, 2}, 2);
+    check_all((const char *const[]){"Ca", "Ca", "Oa", "Oa", NULL}, (const int[]){0, 1}, 2);
+    check_all((const char *const[]){"Ca", "Ca", "Oa", NULL}, (const int[]){0, 1}, 2);
+    check_all((const char *const[]){"Oa", "Oa", NULL}, (const int[]){0, 1}, 2);
+    check_all((const char *const[]){"Opc", NULL}, NULL, 0);
+}
+
 static void test_failures(void **state)
 {
     (void)state;
@@ -266,7 +294,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products), cmocka_unit_test(test_products_of), cmocka_unit_test(test_down),
         cmocka_unit_test(test_rows),     cmocka_unit_test(test_attention),   cmocka_unit_test(test_choosing),
-        cmocka_unit_test(test_failures), cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_failures), cmocka_unit_test(test_pieces),      cmocka_unit_test(test_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

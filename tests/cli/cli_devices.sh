@@ -122,9 +122,23 @@ for options in "--op-offload" "-nopo"; do
     [ "$(($(json "$tmp/json" device/through) > 0))" = "$([ $options = -nopo ]; echo $?)" ] ||
         fail "$options: $(json "$tmp/json" device/through) tokens passed through the device"
 done
-run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device 0,0 -ngl 1 --op-offload # does not count with two
-err_has "without effect here: --op-offload (prompts pass through one device alone)"
+run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device 0,0 -ngl 1 --op-offload
 same "$tmp/out" "$tmp/want"
+err_has "without effect here: --op-offload (prompts pass through a device where it is the only one)"
+run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device 0 -ngl 1 --op-offload
+err_lacks "without effect"
+
+# ---- experts that pass through it in prompts
+experts=$golden/granitemoe.Q8_0.gguf
+run 0 run "$experts" -p "$prompt" -n 12 --temp 0 -q
+cp "$tmp/out" "$tmp/want_experts"
+for options in "--op-offload" "-nopo"; do
+    run 0 run "$experts" -p "$prompt" -n 12 --temp 0 --device 0 --vram 120K -ub 8 $options --stats json
+    same "$tmp/out" "$tmp/want_experts"
+    tail -n 1 "$tmp/err" >"$tmp/json"
+    [ "$(($(json "$tmp/json" device/through) > 0))" = "$([ $options = -nopo ]; echo $?)" ] ||
+        fail "$options: experts of $(json "$tmp/json" device/through) tokens passed through the device"
+done
 run 0 plan "$model" --device 0,0 --machine oneplus-12
 err_has "what several devices would have is not foreseen"
 run 0 run "$model" -p "$prompt" -n 3 --temp 0 --stats json

@@ -263,6 +263,71 @@ static void test_parts(void **state)
     close_opened(&o);
 }
 
+// The same with steps beside prompts. Returns the rows that went through the device.
+static uint64_t evaluate_mixed(const char *path, const struct way *way, const struct hearth_batch_row *rows,
+                               int n, float *logits)
+{
+    struct opened o = open_way(path, way);
+    hearth_token tokens[20];
+    for (int i = 0; i < 20; i++)
+        tokens[i] = token_at(o.n_vocab, 0, i);
+    for (int seq = 0; seq < 3; seq++)
+        assert_int_equal(hearth_seq_new(o.session, &err), seq);
+    OK(hearth_prompt(o.session, 0, tokens, 20, NULL, NULL, &err));
+    if (o.session->offload)
+        o.session->offload->rows[0].cap = 3;
+    const uint64_t before = device_stats_of(&o).tokens;
+    OK(hearth_evaluate(o.session, rows, n, sizeof *rows, &err));
+    const uint64_t there = device_stats_of(&o).tokens - before;
+    struct rows r = {logits, o.n_vocab};
+    for (int i = 0; i < n; i++)
+        if (rows[i].wants_logits)
+            take_row(&r, i, hearth_logits(o.session, i));
+    for (int seq = 0; seq < 3; seq++) { // all that was stored
+        OK(hearth_step(o.session, (const int[]){seq}, tokens, 1, &err));
+        take_row(&r, 0, hearth_logits(o.session, 0));
+    }
+    close_opened(&o);
+    return there;
+}
+
+static void test_mixed_parts(void **state)
+{
+    (void)state;
+    need_device();
+    char path[512];
+    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
+    // Prompts of two sequences, of which one goes on with a step; a step of a third. Then a step that rows of a prompt
+    // come after.
+    static const char *const phases[] = {"pppppppp", "ppps", "s", "pspppp"};
+    static const int seqs[] = {1, 2, 0, 2};
+    for (int in_front = 0; in_front < 2; in_front++) {
+        struct hearth_batch_row rows[16] = {{0}};
+        int n = 0;
+        for (int i = 0; i < 3; i++) {
+            const int which = in_front && i == 1 ? 3 : i;
+            for (const char *p = phases[which]; *p; p++, n++)
+                rows[n] =
+                    (struct hearth_batch_row){.seq = seqs[which],
+                                              .pos = -1,
+                                              .token = 5 + 3 * n,
+                                              .phase = *p == 'p' ? HEARTH_PHASE_PROMPT : HEARTH_PHASE_STEP,
+                                              .wants_logits = !p[1]};
+        }
+        struct way way = {.n_threads = 1};
+        struct opened o = open_way(path, &way);
+        const size_t count = 6 * (size_t)o.n_vocab;
+        close_opened(&o);
+        float *want = calloc(count, sizeof *want), *got = calloc(count, sizeof *got);
+        evaluate_mixed(path, &way, rows, n, want);
+        way.device = "0";
+        assert_int_equal(evaluate_mixed(path, &way, rows, n, got), in_front ? 0 : n);
+        assert_memory_equal(got, want, count * sizeof *got);
+        free(want);
+        free(got);
+    }
+}
+
 // A device that fails at its n-th call, for many n: the CPU goes on, and no logit is another.
 static void test_failing(void **state)
 {
@@ -565,14 +630,23 @@ int main(int argc, char **argv)
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),         cmocka_unit_test(test_caches),
-        cmocka_unit_test(test_sparse),         cmocka_unit_test(test_head_alone),
-        cmocka_unit_test(test_streams),        cmocka_unit_test(test_small),
-        cmocka_unit_test(test_parts),          cmocka_unit_test(test_failing),
-        cmocka_unit_test(test_sequences),      cmocka_unit_test(test_hot),
-        cmocka_unit_test(test_watched),        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_cancel),         cmocka_unit_test(test_failing_open),
-        cmocka_unit_test(test_shared_weights), cmocka_unit_test(test_default_memory),
+        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_caches),
+        cmocka_unit_test(test_sparse),
+        cmocka_unit_test(test_head_alone),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_small),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_mixed_parts),
+        cmocka_unit_test(test_failing),
+        cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_hot),
+        cmocka_unit_test(test_watched),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_failing_open),
+        cmocka_unit_test(test_shared_weights),
+        cmocka_unit_test(test_default_memory),
         cmocka_unit_test(test_shares),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -27,7 +27,7 @@ static void check_way_through(const char *path, struct way way, const float *wan
     if (!o.session->offload->through)
         fail_msg("%s", path);
     assert_int_equal(through_of(&o)->n_layers, o.model->hp.n_layer - 1);
-    through_of(&o)->piece_bytes = 16384; // so that weights take several
+    through_of(&o)->pieces.bytes = 16384; // so that weights take several
     check_logits(&o, want, path);
     assert_int_equal(device_stats_of(&o).through, N_PROMPTED);
     assert_int_equal(device_stats_of(&o).works, 1);

@@ -27,8 +27,10 @@ static struct hearth_placement foresee(const struct opened *o, const struct way 
     return got;
 }
 
-static void check_foreseen(const char *path, struct way way)
+// Returns with how many sizes of the device's memory experts pass through it.
+static int check_foreseen(const char *path, struct way way)
 {
+    int passing = 0;
     way.device = "0";
     for (way.vram = 1 << 12; way.vram < (uint64_t)1 << 28; way.vram += way.vram / (SANITIZED ? 1 : 3)) {
         struct opened o = open_way(path, &way);
@@ -38,13 +40,16 @@ static void check_foreseen(const char *path, struct way way)
         assert_int_equal(got.vram, way.vram);
         assert_int_equal(got.layers, stats.layers);
         assert_int_equal(got.head, stats.head);
-        assert_int_equal(got.through, o.session->offload->through != NULL);
+        assert_int_equal(got.through,
+                         o.session->offload->through != NULL || o.session->offload->passing != NULL);
+        passing += o.session->offload->passing != NULL;
         assert_int_equal(got.neurons, stats.neurons);
         if (!stats.neurons && !stats.experts)
             assert_int_equal(got.bytes, stats.bytes);
         assert_true(got.bytes <= stats.bytes);
         close_opened(&o);
     }
+    return passing;
 }
 
 static void test_foreseen(void **state)
@@ -58,7 +63,10 @@ static void test_foreseen(void **state)
     check_foreseen(path, (struct way){.n_threads = 1, .type_k = HEARTH_KV_Q8_0});
     path = keep(make_pack(true));
     check_foreseen(path, (struct way){.n_threads = 1, .sparsity = HEARTH_SPARSITY_PREDICT});
-    check_foreseen(HEARTH_SOURCE_DIR "/tests/golden/models/gpt-oss.Q8_0.gguf", (struct way){.n_threads = 1});
+    const char *experts = HEARTH_SOURCE_DIR "/tests/golden/models/gpt-oss.Q8_0.gguf";
+    check_foreseen(experts, (struct way){.n_threads = 1});
+    assert_true(check_foreseen(experts, (struct way){.n_threads = 1,
+                                                     .device_prompts = HEARTH_DEVICE_PROMPTS_ALWAYS}) > 0);
 }
 
 // A budget for the CPU's layers alone has all of these in memory, and nothing else; the device fails at n-th calls.
