@@ -29,6 +29,9 @@ static int open_starved(void)
         for (int i = 0; i < 3; i++)
             OK(hearth_step(starved.session, (int[]){0}, tokens + i, 1, &err));
         assert_int_equal(failures, before);
+        struct hearth_device_stats d = {0};
+        hearth_session_device_stats_at(starved.session, 0, &d, sizeof d);
+        assert_true((d.through > 0) == (starved_way.device_prompts == HEARTH_DEVICE_PROMPTS_ALWAYS));
     }
     hearth_session_close(&starved.session);
     return rc;
@@ -80,6 +83,15 @@ static void test_experts(void **state)
     (void)state;
     need_device();
     check_way_starved(make("tiny-gpt-oss"), (struct way){.device = "0", .vram = 2 << 20}, true);
+}
+
+static void test_through_experts(void **state)
+{
+    (void)state;
+    need_device();
+    check_way_starved(
+        make("tiny-gpt-oss"),
+        (struct way){.device = "0", .vram = 256 << 10, .device_prompts = HEARTH_DEVICE_PROMPTS_ALWAYS}, true);
 }
 
 static void test_several(void **state)
@@ -155,8 +167,13 @@ int main(int argc, char **argv)
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layers),  cmocka_unit_test(test_through), cmocka_unit_test(test_hot),
-        cmocka_unit_test(test_experts), cmocka_unit_test(test_several), cmocka_unit_test(test_list),
+        cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_through),
+        cmocka_unit_test(test_hot),
+        cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_through_experts),
+        cmocka_unit_test(test_several),
+        cmocka_unit_test(test_list),
         cmocka_unit_test(test_outlook),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
