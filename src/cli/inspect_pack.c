@@ -135,11 +135,12 @@ static void print_order(const struct hearth_pack *p)
     for (uint32_t i = 0; i < p->n_layer; i++)
         neurons += (uint64_t)p->n_expert * p->layers[i].n;
     double shares[HEARTH_PACK_BATCHES];
-    if (!ordered(p)) {
+    if (!ordered(p) && !p->n_batches) {
         puts("order         the model's own: no profile");
         return;
     }
-    printf("order         by how often neurons are active, from a profile of %" PRIu64 " tokens\n",
+    printf("order         %s, from a profile of %" PRIu64 " tokens\n",
+           ordered(p) ? "by how often neurons are active" : "the model's own; shares of activity",
            profile_tokens(p));
     printf("always        %.1f %% of the neurons are computed without asking a predictor\n",
            100 * (double)sum_always(p) / (double)neurons);

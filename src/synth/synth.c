@@ -107,32 +107,21 @@ static int write_tensor(struct hearth_synth *s, struct hearth_synth_planted *p,
     }
 }
 
-// ---- shapes
+// ---- profiles of packs
 
-// Counts of a shape's neurons are of so many tokens.
-#define SHAPE_TOKENS 1000000
+// What is planted, as if so many tokens had been counted.
+#define PROFILE_TOKENS 1000000
 // Planted neurons' sets overlap by 0.34 (Jaccard) from token to token, so that half of a set was active
 // before; by 0.15 where the stream drifts.
-#define SHAPE_REPEATS       0.51f
-#define SHAPE_REPEATS_DRIFT 0.26f
-
-// A preset whose neurons are planted, as a pack.
-static void make_shape(struct hearth_synth_preset *p)
-{
-    if (!hearth_synth_has_neurons(p) || p->arch == HEARTH_SYNTH_OPT) // biases are in no pack of ours
-        return;
-    p->pack = true;
-    p->pwri = false;
-    if (!p->activation)
-        p->activation = p->arch == HEARTH_SYNTH_BAMBOO ? "drelu" : "relu";
-}
+#define PROFILE_REPEATS       0.51f
+#define PROFILE_REPEATS_DRIFT 0.26f
 
 static uint64_t spaces_of_layer(const struct hearth_synth *s)
 {
     return s->p->n_expert ? s->p->n_expert : 1;
 }
 
-static int declare_counts(struct hearth_synth *s)
+static int declare_profile(struct hearth_synth *s)
 {
     static const uint32_t one = 1;
     const uint64_t counts[3] = {s->p->n_ff, spaces_of_layer(s), 1}, visits[2] = {spaces_of_layer(s), 1};
@@ -149,16 +138,16 @@ static int declare_counts(struct hearth_synth *s)
         rc = hearth_gguf_put_array(s->w, "hearth.pack.batches", HEARTH_GGUF_U32, &one, 1, s->err);
     if (!rc)
         rc = hearth_gguf_put_f32(s->w, "hearth.pack.repeats",
-                                 s->params->drift ? SHAPE_REPEATS_DRIFT : SHAPE_REPEATS, s->err);
-    return rc ? rc : hearth_gguf_put_u64(s->w, "hearth.pack.profile_tokens", SHAPE_TOKENS, s->err);
+                                 s->params->drift ? PROFILE_REPEATS_DRIFT : PROFILE_REPEATS, s->err);
+    return rc ? rc : hearth_gguf_put_u64(s->w, "hearth.pack.profile_tokens", PROFILE_TOKENS, s->err);
 }
 
-static int write_counts(struct hearth_synth *s)
+static int write_profile(struct hearth_synth *s)
 {
     const size_t n_ff = s->p->n_ff;
     const uint64_t spaces = spaces_of_layer(s);
     const int32_t visits =
-        s->p->n_expert ? (int32_t)(SHAPE_TOKENS * (uint64_t)s->p->n_used / s->p->n_expert) : SHAPE_TOKENS;
+        s->p->n_expert ? (int32_t)(PROFILE_TOKENS * (uint64_t)s->p->n_used / s->p->n_expert) : PROFILE_TOKENS;
     int32_t *counts = hearth_calloc(n_ff, sizeof *counts);
     if (!counts)
         return hearth_fail(s->err, HEARTH_E_MEMORY, "no memory for a model");
@@ -175,13 +164,26 @@ static int write_counts(struct hearth_synth *s)
     return rc;
 }
 
+// ---- shapes
+
+// A preset whose neurons are planted, as a pack.
+static void make_shape(struct hearth_synth_preset *p)
+{
+    if (!hearth_synth_has_neurons(p) || p->arch == HEARTH_SYNTH_OPT) // biases are in no pack of ours
+        return;
+    p->pack = true;
+    p->pwri = false;
+    if (!p->activation)
+        p->activation = p->arch == HEARTH_SYNTH_BAMBOO ? "drelu" : "relu";
+}
+
 static int write_shape(struct hearth_synth *s, const struct hearth_synth_tensor *tensors, size_t n)
 {
     int rc = HEARTH_OK;
     for (size_t i = 0; i < n && !rc; i++) // norms and biases are read when a model opens
         rc = tensors[i].n ? hearth_gguf_skip(s->w, hearth_synth_bytes(&tensors[i]), s->err)
                           : write_vector(s, &tensors[i]);
-    return !rc && s->p->pack ? write_counts(s) : rc;
+    return rc;
 }
 
 // ---- metadata
@@ -332,13 +334,17 @@ static int write_model(struct hearth_synth *s, const char *path, const struct he
     for (size_t i = 0; i < n && !rc; i++)
         rc = hearth_synth_declare(s, &tensors[i]);
     if (!rc && s->p->pack)
-        rc = s->params->shape ? declare_counts(s) : hearth_gguf_put_checksums(s->w, s->err);
+        rc = declare_profile(s);
+    if (!rc && s->p->pack && !s->params->shape)
+        rc = hearth_gguf_put_checksums(s->w, s->err);
     if (!rc && hearth_synth_has_neurons(s->p) && !s->params->shape)
         rc = hearth_synth_planted_open(&planted, s, tensors, n);
     for (size_t i = 0; i < n && !rc && !s->params->shape; i++)
         rc = write_tensor(s, planted, &tensors[i], i);
     if (!rc && s->params->shape)
         rc = write_shape(s, tensors, n);
+    if (!rc && s->p->pack)
+        rc = write_profile(s);
     if (!rc)
         rc = hearth_gguf_finish(&s->w, s->err);
     hearth_gguf_writer_close(&s->w);

@@ -136,6 +136,7 @@ out_has "predictors    none"
 out_has "order         the model's own: no profile"
 run 0 inspect "$tmp/pack.gguf"
 out_has "predictors    "
+out_has "order         the model's own; shares of activity, from a profile of 1000000 tokens"
 run 1 plan "$tmp/pack.gguf" --machine "$tmp/no-such-phone.txt"
 [ "$(grep -c "no-such-phone.txt" "$tmp/err")" = 1 ] || fail "the device's file is missing twice"
 # What is out of reach says the most, and the budget it takes: that budget gives it.
