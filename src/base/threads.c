@@ -330,5 +330,5 @@ int hearth_pool_threads_of(int asked, int cores)
 
 int hearth_pool_threads(int asked)
 {
-    return asked > 0 ? asked : hearth_pool_threads_of(0, hearth_cpu_count());
+    return hearth_pool_threads_of(asked, hearth_cpu_count());
 }

@@ -17,6 +17,14 @@
 // Experts pass where the device has no room for one of so many, or more.
 #define LEAST_SHARE 4
 
+enum { PARTS = 3 };
+
+static const struct hearth_weight *part_of(const struct hearth_session *s, int layer, int part)
+{
+    const struct hearth_layer *l = &s->model->weights.layers[layer];
+    return part == 0 ? &l->ffn_gate_exps : part == 1 ? &l->ffn_up_exps : &l->ffn_down_exps;
+}
+
 // ---- evaluations
 
 void hearth_through_experts_begin(struct hearth_through_experts *t, int n_rows)
@@ -64,13 +72,13 @@ bool hearth_through_experts_takes(const struct hearth_through_experts *t, int la
 static void prepare(const struct hearth_through_experts *t, struct hearth_device_experts *m, int layer)
 {
     const struct hearth_layer *l = &t->s->model->weights.layers[layer];
-    const struct hearth_weight *const from[] = {&l->ffn_gate_exps, &l->ffn_up_exps, &l->ffn_down_exps};
-    struct hearth_accel_weight *const to[] = {&m->gate, &m->up, &m->down};
+    struct hearth_accel_weight *const to[PARTS] = {&m->gate, &m->up, &m->down};
     const size_t places = (size_t)t->places;
-    for (int i = 0; i < 3; i++) {
-        to[i]->type = from[i]->type;
-        to[i]->k = from[i]->k;
-        to[i]->n = hearth_has(from[i]) ? from[i]->n * places : 0;
+    for (int i = 0; i < PARTS; i++) {
+        const struct hearth_weight *from = part_of(t->s, layer, i);
+        to[i]->type = from->type;
+        to[i]->k = from->k;
+        to[i]->n = hearth_has(from) ? from->n * places : 0;
     }
     m->gate_b.n = hearth_has(&l->ffn_gate_exps_b) ? places : 0;
     m->up_b.n = hearth_has(&l->ffn_up_exps_b) ? places : 0;
@@ -184,14 +192,6 @@ uint32_t hearth_through_experts_end(struct hearth_through_experts *t, struct hea
 }
 
 // ---- opening
-
-enum { PARTS = 3 };
-
-static const struct hearth_weight *part_of(const struct hearth_session *s, int layer, int part)
-{
-    const struct hearth_layer *l = &s->model->weights.layers[layer];
-    return part == 0 ? &l->ffn_gate_exps : part == 1 ? &l->ffn_up_exps : &l->ffn_down_exps;
-}
 
 // The most that so many experts of a layer have of integers, scales and minima of the matrix.
 static void most_of_part(const struct hearth_session *s, int first, int part, int places,

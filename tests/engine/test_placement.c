@@ -11,18 +11,8 @@
 
 static struct hearth_placement foresee(const struct opened *o, const struct way *way)
 {
-    struct hearth_session_params p = hearth_session_params_default();
+    const struct hearth_session_params p = session_params_of(way);
     struct hearth_placement got;
-    p.n_ctx = N_CTX;
-    p.max_seqs = N_SEQS;
-    p.n_ubatch = UBATCH;
-    p.n_threads = way->n_threads;
-    p.sparsity = way->sparsity;
-    p.type_k = way->type_k;
-    p.device = way->device;
-    p.device_layers = way->device_layers;
-    p.device_prompts = way->device_prompts;
-    p.vram = way->vram;
     OK(hearth_session_foresee(&got, o->model, &p, &err));
     return got;
 }

@@ -48,19 +48,11 @@ static bool is_enough(const struct opened *o, enum room room)
 // Such a device for open_way().
 static void let_pass(const char *path, struct way *way, enum room room)
 {
-    struct hearth_session_params p = hearth_session_params_default();
     struct opened o;
     way->device = "0";
     way->device_prompts = HEARTH_DEVICE_PROMPTS_ALWAYS;
     open_model_of(&o, path, way);
-    p.n_ctx = N_CTX;
-    p.max_seqs = N_SEQS;
-    p.n_ubatch = UBATCH;
-    p.n_threads = way->n_threads;
-    p.sparsity = way->sparsity;
-    p.device = way->device;
-    p.device_prompts = way->device_prompts;
-    way->vram = least_vram(o.model, p);
+    way->vram = least_vram(o.model, session_params_of(way));
     hearth_model_close(&o.model);
     for (bool enough = room == LEAST; !enough;) {
         way->vram += way->vram / 16;
@@ -121,14 +113,13 @@ static void test_golden(void **state)
 {
     (void)state;
     need_device();
-    static const char *const names[] = {"gpt-oss.MXFP4",    "gpt-oss.Q8_0",      "deepseek-v2-joint.Q4_0",
-                                        "deepseek-v3.Q8_0", "gemma4-moe.Q4_0",   "mixtral.F16",
-                                        "qwen35moe.Q8_0",   "smallthinker.Q4_0", "granitemoe.Q8_0"};
+    static const char *const names[] = {
+        "models/gpt-oss.MXFP4",    "models/gpt-oss.Q8_0",      "models/deepseek-v2-joint.Q4_0",
+        "models/deepseek-v3.Q8_0", "models/gemma4-moe.Q4_0",   "models/mixtral.F16",
+        "models/qwen35moe.Q8_0",   "models/smallthinker.Q4_0", "models/granitemoe.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i += SANITIZED ? 3 : 1) {
-        char path[600];
-        snprintf(path, sizeof path, HEARTH_SOURCE_DIR "/tests/golden/models/%s.gguf", names[i]);
-        assert_int_equal(access(path, R_OK), 0);
-        check_file(path, (struct way){.n_threads = 1 + (int)i % 2, .sparsity = HEARTH_SPARSITY_OFF}, LEAST);
+        check_file(golden(names[i]),
+                   (struct way){.n_threads = 1 + (int)i % 2, .sparsity = HEARTH_SPARSITY_OFF}, LEAST);
     }
 }
 
@@ -139,8 +130,7 @@ static void test_presets(void **state)
     need_device();
     static const char *const presets[] = {"tiny-qwen3-moe", "tiny-gpt-oss", "tiny-glm-flash"};
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
-        char path[512];
-        snprintf(path, sizeof path, "%s", make(presets[i]));
+        const char *path = keep(make(presets[i]));
         struct way way = {.n_threads = 1 + (int)i % 2};
         check_file(path, way, SEVERAL);
         check_file(path, way, HOT);
@@ -155,8 +145,7 @@ static void test_little_room(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make("tiny-gpt-oss"));
+    const char *path = keep(make("tiny-gpt-oss"));
     struct way way = {.n_threads = 2};
     float *want = evaluate_alone(path, &way);
     let_pass(path, &way, SEVERAL);
@@ -179,8 +168,7 @@ static void test_failing(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make("tiny-gpt-oss"));
+    const char *path = keep(make("tiny-gpt-oss"));
     struct way way = {.n_threads = 2};
     float *want = evaluate_alone(path, &way);
     for (int i = 0; i < 4; i++) { // resident and streamed, without hot experts and with some
@@ -205,8 +193,7 @@ static void test_room(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make("tiny-qwen3-moe"));
+    const char *path = keep(make("tiny-qwen3-moe"));
     struct way way = {.n_threads = 1, .device = "0"};
     int none = 0, some = 0, all = 0;
     for (way.vram = 1 << 14; way.vram < (uint64_t)1 << 28; way.vram += way.vram / (SANITIZED ? 1 : 3)) {
@@ -265,8 +252,7 @@ static void test_auto(void **state)
     (void)state;
     need_device();
     enum { LONG = 100 };
-    char path[512];
-    snprintf(path, sizeof path, "%s", make("tiny-qwen3-moe"));
+    const char *path = keep(make("tiny-qwen3-moe"));
     struct hearth_model *m = NULL;
     struct hearth_session *s = NULL;
     struct hearth_session_params p = hearth_session_params_default();
@@ -324,43 +310,25 @@ static void test_auto(void **state)
 
 // ---- evaluations that end before their time
 
-static bool stop_at_once(void *arg, float share)
-{
-    (void)share;
-    return --*(int *)arg > 0;
-}
-
 static void test_cancel(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make("tiny-gpt-oss"));
-    struct hearth_model *m = NULL;
-    struct hearth_session *s = NULL;
-    int left = 1;
-    OK(hearth_model_open(&m, path, NULL, &err));
+    const char *path = keep(make("tiny-gpt-oss"));
     struct hearth_session_params p = hearth_session_params_default();
+    struct hearth_model *m = NULL;
+    struct stoppable o;
     p.n_ctx = 64;
     p.device = "0";
-    p.device_inexact = 1;
     p.device_prompts = HEARTH_DEVICE_PROMPTS_ALWAYS;
+    OK(hearth_model_open(&m, path, NULL, &err));
     p.vram = least_vram(m, p);
-    p.progress = stop_at_once;
-    p.progress_arg = &left;
-    OK(hearth_session_open(&s, m, &p, &err));
-    assert_non_null(s->offload->passing);
-    const int seq = hearth_seq_new(s, &err);
-    hearth_token tokens[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
-    hearth_cancel(s);
-    assert_int_equal(hearth_prompt(s, seq, tokens, 9, NULL, NULL, &err), HEARTH_E_INTERRUPTED);
-    assert_int_equal(hearth_prompt(s, seq, tokens, 9, NULL, NULL, &err), HEARTH_E_INTERRUPTED);
-    assert_int_equal(hearth_seq_length(s, seq), 0);
-    left = 1000;
-    OK(hearth_prompt(s, seq, tokens, 9, NULL, NULL, &err));
-    assert_int_equal(s->offload->passing->tokens, 9);
-    hearth_session_close(&s);
     hearth_model_close(&m);
+    open_stoppable(&o, path, p);
+    assert_non_null(o.session->offload->passing);
+    check_stops(&o);
+    assert_int_equal(o.session->offload->passing->tokens, N_CANCEL);
+    close_stoppable(&o);
 }
 
 // Wants that are not handed out any more, as a read has failed: the evaluation fails as it does on the CPU, and the next
@@ -383,8 +351,7 @@ static void test_read_errors(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make("tiny-gpt-oss"));
+    const char *path = keep(make("tiny-gpt-oss"));
     struct way way = {.n_threads = 1};
     float *want = evaluate_alone(path, &way);
     let_stream(path, &way);

@@ -92,7 +92,7 @@ static inline uint64_t proc_bytes(const char *file, const char *key)
     return kib * 1024;
 }
 
-static inline int open_session_of(struct opened *o, const struct way *way)
+static inline struct hearth_session_params session_params_of(const struct way *way)
 {
     struct hearth_session_params session = hearth_session_params_default();
     session.n_ctx = N_CTX;
@@ -115,6 +115,12 @@ static inline int open_session_of(struct opened *o, const struct way *way)
     session.type_v = way->type_v;
     if (way->threshold != 0.0f)
         session.predict_threshold = way->threshold;
+    return session;
+}
+
+static inline int open_session_of(struct opened *o, const struct way *way)
+{
+    const struct hearth_session_params session = session_params_of(way);
     return hearth_session_open(&o->session, o->model, &session, &err);
 }
 
