@@ -64,24 +64,10 @@ for i in 0 1 2 3; do
     [ "$ram" -gt "$last" ] || fail "budgets do not rise"
     last=$ram
 done
-# With sanitizers a process holds more at one time than at another, which its budgets count: then they may be $spare bytes
-# larger, and what holds for one of several plans is right.
-spare=$((sanitized * 2097152))
-usually() {
-    if [ "$sanitized" = 0 ]; then
-        "$@"
-    else
-        until_true "$@"
-    fi
-}
 # The same again, to the byte: the search is deterministic.
-# shellcheck disable=SC2317 # usually calls it
-same_again() {
-    mv "$tmp/out" "$tmp/first"
-    run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --json --explain -c 256
-    diff "$tmp/first" "$tmp/out" >"$tmp/err"
-}
-usually same_again || fail "two plans differ"
+mv "$tmp/out" "$tmp/first"
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --json --explain -c 256
+same "$tmp/first" "$tmp/out"
 run 2 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram 2G,3G
 err_has "min, all, or auto; --explain shows the speed with all sizes"
 run 2 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram 2X
@@ -103,7 +89,7 @@ grep -q "reads for a token: [0-9.]* [KMi]*B" "$tmp/out" || fail "units of plan"
 run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$(((least + whole) / 2))" -c 256 --json
 slow=$(json "$tmp/out" tokens_per_second)
 run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --min-speed "$slow" -c 256 --json
-[ "$(json "$tmp/out" ram_bytes)" -le $(((least + whole) / 2 + 1048576 + spare)) ] || fail "--min-speed asks for too much"
+[ "$(json "$tmp/out" ram_bytes)" -le $(((least + whole) / 2 + 1048576)) ] || fail "--min-speed asks for too much"
 run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --sim-ram 900M
 out_has "with 900M of memory"
 run 0 pack "$source_dir/models/hearth-novels-drelu-Q8_0.gguf" "$tmp/apart.gguf" --gates-apart
@@ -140,17 +126,14 @@ out_has "order         the model's own; shares of activity, from a profile of 10
 run 1 plan "$tmp/pack.gguf" --machine "$tmp/no-such-phone.txt"
 [ "$(grep -c "no-such-phone.txt" "$tmp/err")" = 1 ] || fail "the device's file is missing twice"
 # What is out of reach says the most, and the budget it takes: that budget gives it.
-# shellcheck disable=SC2317 # usually calls it
-most_is_given() {
-    run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --min-speed 1e8
-    err_has "out of reach here: "
-    err_has " tok/s is the most, with --ram "
-    most=$(sed -n 's/.*out of reach here: \([0-9.]*\) tok.*/\1/p' "$tmp/err")
-    ram=$(sed -n 's/.*with --ram \([0-9.]*[MG]\).*/\1/p' "$tmp/err")
-    run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$ram" --json
-    awk -v s="$(json "$tmp/out" tokens_per_second)" -v m="$most" 'BEGIN { exit !(s > 0.99 * m) }'
-}
-usually most_is_given || fail "the most is not what --ram gives"
+run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --min-speed 1e8
+err_has "out of reach here: "
+err_has " tok/s is the most, with --ram "
+most=$(sed -n 's/.*out of reach here: \([0-9.]*\) tok.*/\1/p' "$tmp/err")
+ram=$(sed -n 's/.*with --ram \([0-9.]*[MG]\).*/\1/p' "$tmp/err")
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$ram" --json
+awk -v s="$(json "$tmp/out" tokens_per_second)" -v m="$most" 'BEGIN { exit !(s > 0.99 * m) }' ||
+    fail "the most is not what --ram gives"
 run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --min-speed "$(awk -v m="$most" 'BEGIN { print m * 0.9 }')"
 # Where any budget is fast enough, that is said of the smallest.
 run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --min-speed 0.001 -c 256
@@ -159,7 +142,7 @@ run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --min-speed "$slow" -c 25
 grep -q "any memory" "$tmp/out" && fail "any memory does for $slow tok/s"
 # With both, --ram is the most.
 run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --min-speed "$slow" -c 256 --ram all --json
-[ "$(json "$tmp/out" ram_bytes)" -le $(((least + whole) / 2 + 1048576 + spare)) ] || fail "--min-speed with --ram asks for too much"
+[ "$(json "$tmp/out" ram_bytes)" -le $(((least + whole) / 2 + 1048576)) ] || fail "--min-speed with --ram asks for too much"
 run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --min-speed "$slow" -c 256 --ram min
 err_has " tok/s take --ram "
 err_has ": with --ram "
@@ -173,32 +156,27 @@ run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram 1M
 err_has "$tmp/pack.gguf needs "
 err_has " of memory at least with a context of 2048 tokens: --ram "
 err_has " (a smaller context is not enough)"
-# The context that an error names is the largest in whole pages that does: 64 tokens more are too many. With sanitizers the
-# program itself, which counts, takes more and more.
-if [ "$sanitized" = 0 ]; then
-    run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram min -c 2048 --json
-    mid=$(((least + $(json "$tmp/out" least_bytes)) / 2))
-    run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$mid"
-    does=$(sed -n 's/.*, or a context of \([0-9]*\) tokens (-c \([0-9]*\))$/\2/p' "$tmp/err")
-    [ "${does:-0}" -ge 256 ] || fail "no smaller context is named for --ram $mid"
-    run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$mid" -c "$does"
-    run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$mid" -c $((does + 64))
-fi
+# The context that an error names is the largest in whole pages that does: 64 tokens more are too many.
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram min -c 2048 --json
+mid=$(((least + $(json "$tmp/out" least_bytes)) / 2))
+run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$mid"
+does=$(sed -n 's/.*, or a context of \([0-9]*\) tokens (-c \([0-9]*\))$/\2/p' "$tmp/err")
+[ "${does:-0}" -ge 256 ] || fail "no smaller context is named for --ram $mid"
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$mid" -c "$does"
+run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram "$mid" -c $((does + 64))
 run 1 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" --ram 1M -c 300 -np 4
 err_has "with a context of 300 tokens for each of 4 sequences (-np): --ram "
 does=$(sed -n 's/.*: --ram \([0-9]*\)M[, ].*(.*)$/\1/p' "$tmp/err")
-run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" -c 300 -np 4 --ram "$((${does:-0} + spare / 1048576))M"
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" -c 300 -np 4 --ram "${does:-0}M"
 # Threads are as many as the cores of the machine that is described, for memory as for speed.
-if [ "$sanitized" = 0 ]; then
-    sed 's/^cores = .*/cores = 48/' "$tmp/phone.txt" >"$tmp/server.txt"
-    run 0 plan "$tmp/pack.gguf" --machine "$tmp/server.txt" -c 256 --json
-    many=$(json "$tmp/out" least_bytes)
-    run 0 plan "$tmp/pack.gguf" --machine "$tmp/server.txt" -c 256 --json -t 48
-    [ "$(json "$tmp/out" least_bytes)" = "$many" ] || fail "--machine: not the memory of 48 threads"
-    [ "$many" -gt "$least" ] || fail "--machine: memory does not depend on its cores"
-    run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" -c 256 --json -t 48
-    [ "$(json "$tmp/out" least_bytes)" = "$many" ] || fail "--machine: -t does not decide"
-fi
+sed 's/^cores = .*/cores = 48/' "$tmp/phone.txt" >"$tmp/server.txt"
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/server.txt" -c 256 --json
+many=$(json "$tmp/out" least_bytes)
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/server.txt" -c 256 --json -t 48
+[ "$(json "$tmp/out" least_bytes)" = "$many" ] || fail "--machine: not the memory of 48 threads"
+[ "$many" -gt "$least" ] || fail "--machine: memory does not depend on its cores"
+run 0 plan "$tmp/pack.gguf" --machine "$tmp/phone.txt" -c 256 --json -t 48
+[ "$(json "$tmp/out" least_bytes)" = "$many" ] || fail "--machine: -t does not decide"
 run 1 plan "$tmp/pack.gguf" --machine "$golden/llama-mha.F32.gguf"
 err_has "too large for a probe"
 printf 'cores = 2\ncores = 3\n' >"$tmp/twice.txt"
@@ -246,7 +224,7 @@ settle() {
 # What a run reads is what was forecast for its budget, once the machine was measured.
 export XDG_CACHE_HOME=$tmp/runs
 text="one two three four five six seven eight nine ten"
-streams=$((least + (whole - least) / 8 + sanitized * 5 * 1024 * 1024)) # sanitizers take memory, too
+streams=$((least + (whole - least) / 8))
 run 0 run "$tmp/pack.gguf" -p "$text" -n 20 -c 256 -t 1 --ram "$streams" --stats json --ignore-eos
 tail -n 1 "$tmp/err" >"$tmp/stats"
 [ "$(json "$tmp/stats" forecast)" = null ] || fail "a forecast for a machine that nobody measured"
