@@ -7,7 +7,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { attemptHearth, count, counts, fail, files, options, root, runHearth, temporaryText, threadCount, writeReport }
+import { attemptHearth, count, counts, fail, files, options, root, run, runHearth, temporaryText, threadCount, writeReport }
     from "./common.mjs";
 
 const o = options("Forecasts of speed and reads beside what comes of them.", {
@@ -27,6 +27,7 @@ const usual = ["-c", context, "-t", threads], mib = 2 ** 20;
 const promptBytes = 600, leastFilling = 32;
 // Between forecasts before and after a run, at most; runs for a row.
 const near = 0.1, attempts = 6;
+const settling = 2; // seconds before a run
 // Of the memory that two runs plan with; the longer one has a larger KV cache.
 const alike = 0.02;
 const cache = mkdtempSync(join(tmpdir(), "hearth-forecast-"));
@@ -40,15 +41,17 @@ function planAnew(model, ram) {
 }
 const percent = (x) => `${(100 * x).toFixed(0)} %`;
 
-// The last line of a run within `ram` bytes, or null where all weights fit.
+// The last line of a run within `ram` bytes, or null where all weights fit. What the run before it held, the system has back a
+// moment after that one's end.
 function runWithin(model, ram, n) {
+    run("sleep", [settling]);
     const done = attemptHearth(["run", model, "-f", prompt, "-n", n, "--ignore-eos", "--temp", 0.8, "-s", 7,
                                 "--stats", "json", "-q", "--pack", "never", ...usual, "--ram", ram], { env });
     const last = done.stderr.trim().split("\n").pop();
     if (done.status !== 0)
         fail(last || "hearth run failed");
     const s = JSON.parse(last);
-    return s.streaming?.io && s.forecast ? s : null;
+    return s.streaming?.io ? s : null;
 }
 
 // Steps of a run: {tokens, seconds, bytes, reads}.
@@ -58,16 +61,19 @@ const steps = (s) => ({
 });
 
 // What steps take when the caches are full, {tokens, seconds, bytes, reads, f: the forecast}; null where all weights fit;
-// {unlike: true} where the two runs that are compared did not have the same memory.
+// {why} where the two runs cannot be compared.
 function measureWithin(model, ram, tokens) {
     const filling = Math.max(tokens, leastFilling);
     const s = runWithin(model, ram, tokens + filling);
-    if (!s)
+    const before = s && runWithin(model, ram, filling);
+    if (!before)
         return null;
-    const before = runWithin(model, ram, filling), long = steps(s), short = steps(before);
+    if (!s.forecast || !before.forecast)
+        return { why: "the machine was too busy to be measured" };
+    const long = steps(s), short = steps(before);
     // A run may be given less memory than it asks for, while others (or the run before it) hold some.
     if (Math.abs(before.streaming.planned_bytes / s.streaming.planned_bytes - 1) > alike)
-        return { unlike: true };
+        return { why: "two runs had different memory" };
     return { ...Object.fromEntries(Object.keys(long).map((key) => [key, long[key] - short[key]])), f: s.forecast };
 }
 
@@ -77,8 +83,8 @@ function rowOf(model, ram, share) {
         const m = measureWithin(model, ram, Math.max(8, Math.min(o.gen, Math.round(before * o.seconds))));
         if (!m)
             return null;
-        if (m.unlike) {
-            console.error(`${basename(model)}, ${ram}: two runs had different memory`);
+        if (m.why) {
+            console.error(`${basename(model)}, ${ram}: ${m.why}`);
             continue;
         }
         const after = planAnew(model, ram).tokens_per_second;

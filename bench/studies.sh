@@ -114,10 +114,10 @@ END
 papers_say() {
     cat <<'END'
 
-- The 47B model at 7 GiB comes out a tenth below what PowerInfer-2 measured, and at 19 GiB two
-  fifths below. There, computing and reading both count. The forecast has one wait for the other, as
-  it was before neurons of experts were read ahead: on two Zen 5 cores it is 15 to 40 % below what
-  was measured since ([speed.md](speed.md#packs-larger-than-memory)). And there is no NPU.
+- The 47B model at 7 GiB comes out as fast as PowerInfer-2 measured, and at 19 GiB a quarter below,
+  where computing counts most: there is no NPU. Its neurons are read ahead, which hides six tenths
+  of the shorter one of computing and reading; on two Zen 5 cores that is 5 to 18 % below what was
+  measured ([speed.md](speed.md#forecasts)).
 - The 7B model comes out half as fast again as PowerInfer-2 on both phones. The forecast has all of
   the memory's speed for products, and a storage whose random reads cost the same over the whole
   file; the paper says that a range of 512 MB is slower than one of 128, and nothing beyond. It is
@@ -155,8 +155,8 @@ END
 - Sparse activity decides what half of the memory is worth: with 5 % active neurons (falcon) four
   fifths of the speed in memory, with 11 % (turbosparse-mistral-7b) two thirds, with 30 %
   (relullama) a fifth.
-- Experts whose neurons stream (turbosparse-mixtral-47b) gain from memory to the end, because the
-  forecast has reading and computing wait for each other. Whole experts (qwen3) are long reads, and
+- Experts whose neurons stream (turbosparse-mixtral-47b) gain from memory to the end, because their
+  reads are the longer part to the end. Whole experts (qwen3) are long reads, and
   lose less.
 END
     for preset in turbosparse-mistral-7b turbosparse-mixtral-47b; do
@@ -200,7 +200,7 @@ batches_say() {
 
 Sequences of a step share its dense weights, and the neurons that several of them use. Two or four
 of the 7B model gain by it; then the union of their neurons and their contexts cost more reads than
-that saves. Those of the 47B model, which waits for its reads already, gain little. A faster storage
+that saves. Those of the 47B model gain little where reads are the longer part already. A faster storage
 moves that border up.
 END
 }

@@ -23,10 +23,11 @@
 #define IN_VAIN         0.1
 #define EXPERTS_IN_VAIN 0.08 // more
 // Of computing and reading the shorter one is hidden, but for this share: of neurons and layers read ahead,
-// of experts or their neurons read ahead, of what nobody reads ahead.
-#define SHOWS_AHEAD   0.2
-#define SHOWS_EXPERTS 0.8
-#define SHOWS_ALL     1.0
+// of experts' neurons, of experts, of what nobody reads ahead.
+#define SHOWS_AHEAD          0.2
+#define SHOWS_EXPERT_NEURONS 0.4
+#define SHOWS_EXPERTS        0.8
+#define SHOWS_ALL            1.0
 // One layer misses many experts, the next one none: the storage waits for a quarter of the time.
 #define UNEVEN 1.33
 // Parts of an expert: reads.
@@ -285,7 +286,9 @@ static double shows(const struct hearth_forecast_params *f)
     const struct hearth_budget_params *b = f->budget;
     if (b->n_spaces && !f->look_ahead)
         return SHOWS_ALL;
-    return b->n_experts || (b->n_spaces && b->spaces[0].visit < 1) ? SHOWS_EXPERTS : SHOWS_AHEAD;
+    if (b->n_experts)
+        return SHOWS_EXPERTS;
+    return b->n_spaces && b->spaces[0].visit < 1 ? SHOWS_EXPERT_NEURONS : SHOWS_AHEAD;
 }
 
 void hearth_forecast(const struct hearth_forecast_params *f, struct hearth_forecast *out)
