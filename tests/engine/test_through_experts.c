@@ -55,7 +55,7 @@ static void let_pass(const char *path, struct way *way, enum room room)
     way->vram = least_vram(o.model, session_params_of(way));
     hearth_model_close(&o.model);
     for (bool enough = room == LEAST; !enough;) {
-        way->vram += way->vram / 16;
+        way->vram += way->vram / 6;
         o = open_way(path, way);
         enough = is_enough(&o, room);
         const bool all = device_stats_of(&o).experts == moe_layers(o.model) * (uint64_t)o.model->hp.n_expert;
@@ -175,7 +175,7 @@ static void test_failing(void **state)
         if (i == 2)
             let_stream(path, &way);
         let_pass(path, &way, i % 2 ? HOT : SEVERAL);
-        for (long n = 1; n < 600; n = SANITIZED ? n * 9 : n < 40 ? n + 1 : n + n / 6) {
+        for (long n = 1; n < 600; n = SANITIZED ? n * 9 : n < 24 ? n + 1 : n + n / 4) {
             struct opened o = open_way(path, &way);
             passing_of(&o)->places = 2;
             hearth_accel_fail_at(o.session->offload->a, n);

@@ -66,12 +66,13 @@ void *__wrap_hearth_os_map(size_t size)
 
 static struct hearth_error alloc_error;
 
-// Calls until no allocation fails any more. Returns how many calls failed.
-static inline int exhaust_memory(int (*call)(void))
+// Calls until no allocation fails any more: each one alone, then every step-th one with all behind it. Returns how many
+// calls failed.
+static inline int exhaust_memory_by(int (*call)(void), long step)
 {
     int n_failed = 0;
     for (int mode = 0; mode < 2; mode++)
-        for (long n = 0;; n++) {
+        for (long n = 0;; n += mode ? step : 1) {
             assert_true(n < 10000);
             alloc_error = (struct hearth_error){0};
             failures = 0;
@@ -90,6 +91,11 @@ static inline int exhaust_memory(int (*call)(void))
                 break;
         }
     return n_failed;
+}
+
+static inline int exhaust_memory(int (*call)(void))
+{
+    return exhaust_memory_by(call, 1);
 }
 
 #endif
