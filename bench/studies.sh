@@ -156,8 +156,7 @@ END
   fifths of the speed in memory, with 11 % (turbosparse-mistral-7b) two thirds, with 30 %
   (relullama) a fifth.
 - Experts whose neurons stream (turbosparse-mixtral-47b) gain from memory to the end, because their
-  reads are the longer part to the end. Whole experts (qwen3) are long reads, and
-  lose less.
+  reads are the longer part to the end. Whole experts (qwen3) are long reads, and lose less.
 END
     for preset in turbosparse-mistral-7b turbosparse-mixtral-47b; do
         plan "$preset" zen5-2-cores --ram all --svg "$docs/speed-$preset.svg" >/dev/null
@@ -200,8 +199,8 @@ batches_say() {
 
 Sequences of a step share its dense weights, and the neurons that several of them use. Two or four
 of the 7B model gain by it; then the union of their neurons and their contexts cost more reads than
-that saves. Those of the 47B model gain little where reads are the longer part already. A faster storage
-moves that border up.
+that saves. Those of the 47B model gain little where reads are the longer part already. A faster
+storage moves that border up.
 END
 }
 
