@@ -156,7 +156,8 @@ END
   fifths of the speed in memory, with 11 % (turbosparse-mistral-7b) two thirds, with 30 %
   (relullama) a fifth.
 - Experts whose neurons stream (turbosparse-mixtral-47b) gain from memory to the end, because their
-  reads are the longer part to the end. Whole experts (qwen3) are long reads, and lose less.
+  reads take longer than computing until two thirds are in memory, and show in part after that.
+  Whole experts (qwen3) are long reads, and lose less.
 END
     for preset in turbosparse-mistral-7b turbosparse-mixtral-47b; do
         plan "$preset" zen5-2-cores --ram all --svg "$docs/speed-$preset.svg" >/dev/null

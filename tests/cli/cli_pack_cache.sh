@@ -10,7 +10,7 @@ cache=$XDG_CACHE_HOME/hearth
 run 0 synth small-turbosparse "$model"
 usual=(-p w12 -n 4 -ub 8 -t 1 --io pread --ignore-eos --temp 0)
 run 0 run "$model" "${usual[@]}" --logits-out "$tmp/want"
-run 1 run "$model" "${usual[@]}" --ram 1M # sanitizers take memory, too
+run 1 run "$model" "${usual[@]}" --ram 1M
 least=$(sed -n 's/.*at least [^(]*(\([0-9]*\) bytes).*/\1/p' "$tmp/err")
 ram=$((least + 30 * 1024 * 1024))
 tight=("${usual[@]}" --ram "$ram" --logits-out "$tmp/logits")
@@ -46,7 +46,7 @@ err_has "one of auto, ask, never"
 # ---- hearth plan tells what a pack would bring, and plans for it with "auto" though it is not there
 plan() { run 0 plan "$model" -c 64 -ub 8 --machine oneplus-12 "$@"; }
 plan --json
-budget=$((($(json "$tmp/out" least_bytes) + 3 * $(json "$tmp/out" whole_bytes)) / 4)) # with room for sanitizers
+budget=$((($(json "$tmp/out" least_bytes) + 3 * $(json "$tmp/out" whole_bytes)) / 4))
 plan --ram $budget --json
 [ "$(json "$tmp/out" pack)" = null ] || fail "a plan for a pack that is not there"
 unpacked=$(json "$tmp/out" tokens_per_second)
