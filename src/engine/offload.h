@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Whole layers on devices: the last ones of the model with their part of the KV cache, and the head. The bits are those
 // of the CPU (accel/operations.h), so nobody can tell where a layer was computed. Of several devices each has layers
-// that follow one another; a batch comes to the host between two of them.
+// that follow one another; a batch comes to the host between two of them. Of a model with experts a layer's
+// attention alone is there, with its part of the cache: the batch comes to the host behind it, for the experts.
 //
 // What a device stores in its cache comes to the session's pages, too. So forks, files and failures need not know of
 // it: when it fails, the CPU computes its layers from the first one on, with all that it needs.
@@ -55,7 +56,8 @@ struct hearth_offload {
     const struct hearth_session *s;
     uint64_t largest;                    // bytes of one piece of its memory
     uint64_t vram;                       // bytes of its memory that may be used
-    int first, end;                      // layers [first, end) are here
+    int first, end;                      // layers [first, end) are here,
+    bool attention;                      // or their attention alone
     bool head;                           // the head is
     bool works;                          // false: it has failed, and the CPU goes on
     struct hearth_offload_layer *layers; // [end - first]
@@ -87,6 +89,8 @@ struct hearth_offload {
     // Of the batch: the layer with which it comes here, n_layer: never; and when the CPU began with the layers before.
     int from;
     uint64_t began_ns; // 0: nobody wants to know
+    bool attends;      // its layers' attention is computed here,
+    int part;          // and the part whose first row this is has its tables here; -1: none has
     // When a part of it came here, and what all parts took to pass the layers that are not here.
     uint64_t part_ns, passed_ns;
 };
@@ -125,6 +129,9 @@ bool hearth_offload_has_head(const struct hearth_offload *o);
 // them, or this one: nothing has changed, as the device has failed and the CPU is to go on, or the evaluation is given up,
 // and its fault is raised.
 int hearth_offload_run(struct hearth_offload *o, int layer);
+// The attention of a layer whose experts are the CPU's: work.x becomes what comes to its feed-forward part. False: nothing
+// has changed, and it is the CPU's, as no device has it, or one has failed. o may be NULL.
+bool hearth_offload_attend(struct hearth_offload *o, int layer);
 // After the batch's last layer, wherever it was computed: time for what needs some, while nobody waits for a layer.
 void hearth_offload_end(struct hearth_offload *o);
 // The head of n rows of work.h of one class, to logits. False: as above.
@@ -149,6 +156,8 @@ static inline struct hearth_hot_experts *hearth_offload_experts(const struct hea
 
 // Queries, keys and values of the rows; these are stored.
 void hearth_offload_project(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer);
+// Their attention, added to them: the first part of the rest of a layer whose parts follow one another.
+void hearth_offload_add_attention(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer);
 // The rest of the layer.
 void hearth_offload_finish(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer);
 

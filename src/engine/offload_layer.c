@@ -194,6 +194,13 @@ static void feed_forward(struct hearth_offload *o, const struct hearth_offload_r
     }
 }
 
+void hearth_offload_add_attention(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)
+{
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    attend(o, rows, layer, &o->h);
+    add(o, rows, &o->h, W(l, attn_out_b), W(l, attn_post_norm));
+}
+
 void hearth_offload_finish(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)
 {
     const struct hearth_offload_layer *l = layer_of(o, layer);
@@ -205,8 +212,7 @@ void hearth_offload_finish(struct hearth_offload *o, struct hearth_offload_rows 
         norm(o, w->ffn_norm.data == w->attn_norm.data ? W(l, attn_norm) : W(l, ffn_norm),
              w->ffn_norm.data == w->attn_norm.data ? W(l, attn_norm_b) : W(l, ffn_norm_b), rows);
     } else {
-        attend(o, rows, layer, &o->h);
-        add(o, rows, &o->h, W(l, attn_out_b), W(l, attn_post_norm));
+        hearth_offload_add_attention(o, rows, layer);
         norm(o, W(l, ffn_norm), W(l, ffn_norm_b), rows);
     }
     feed_forward(o, rows, layer);
