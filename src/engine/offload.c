@@ -390,6 +390,27 @@ int hearth_offload_run(struct hearth_offload *o, int layer)
     return o->end;
 }
 
+// The expert that all tokens use, of these rows: it is on its way while the CPU goes on.
+static void share_expert(struct hearth_offload *o, int layer)
+{
+    struct hearth_device_shared *d = o->shared;
+    const size_t n_embd = (size_t)o->s->context.hp->n_embd;
+    if (!HEARTH_OFFLOAD_WEIGHT(&o->layers[layer - o->first], ffn_down_shared)->n)
+        return;
+    d->a = o->a;
+    d->works = &o->works;
+    d->layer = layer;
+    d->got = o->shared_copy;
+    for (int k = 0; k < 2; k++) {
+        if (!o->rows[k].n)
+            continue;
+        hearth_offload_share_expert(o, &o->rows[k], layer);
+        hearth_device_shared_fetch(d, k, &o->rows[k].branch, (size_t)o->rows[k].first * n_embd,
+                                   (size_t)o->rows[k].n * n_embd);
+    }
+    hearth_accel_flush(o->a);
+}
+
 // Attention of rows [first, first + n) of the batch, whose keys and values are in the pages in the end: the next layer may
 // be the CPU's. Returns whether all is there.
 static bool attend_part(struct hearth_offload *o, int layer, int first, int n)
@@ -407,6 +428,7 @@ static bool attend_part(struct hearth_offload *o, int layer, int first, int n)
             hearth_offload_add_attention(o, &o->rows[k], layer);
     fetch(o, layer, events);
     read_x(o);
+    share_expert(o, layer);
     collect(o, layer, events);
     if (layer == o->first && !hearth_accel_has_failed(o->a))
         note_rows(o, first, n);

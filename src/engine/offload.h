@@ -10,6 +10,7 @@
 #define HEARTH_ENGINE_OFFLOAD_H
 
 #include "accel/operations.h"
+#include "engine/device_shared.h"
 #include "engine/hot.h"
 #include "engine/hot_experts.h"
 #include "engine/offload_through.h"
@@ -50,7 +51,9 @@ struct hearth_offload_rows {
 
 // A device of a session.
 struct hearth_offload {
-    struct hearth_offload *next; // with later layers; or NULL
+    struct hearth_offload *next;         // with later layers; or NULL
+    struct hearth_device_shared *shared; // of all devices: the first one's
+    struct hearth_device_shared own_shared;
     bool *elsewhere; // [n_layer] layers that devices compute in this evaluation; the first device owns it
     struct hearth_accel *a;
     const struct hearth_session *s;
@@ -76,10 +79,11 @@ struct hearth_offload {
     struct hearth_accel_memory head_h, head_acts, logits;
     int head_rows; // that the head takes together
 
-    uint8_t *copy[2]; // keys and values of two layers on their way to the pages
-    float *seen_copy; // [max_steps x E] what predictors behind its layers look at, on its way; or NULL
-    size_t copy_row;  // bytes of a row and layer
-    int32_t *places;  // [2 x cap] and page numbers of all sequences, on their way to the device
+    uint8_t *copy[2];   // keys and values of two layers on their way to the pages
+    float *seen_copy;   // [max_steps x E] what predictors behind its layers look at, on its way; or NULL
+    float *shared_copy; // [T x E] experts that all tokens use, on their way; or NULL
+    size_t copy_row;    // bytes of a row and layer
+    int32_t *places;    // [2 x cap] and page numbers of all sequences, on their way to the device
     int32_t *page_numbers;
     size_t max_pages;
     uint64_t *births; // [pages] when the device got its copy of a page,
@@ -158,6 +162,8 @@ static inline struct hearth_hot_experts *hearth_offload_experts(const struct hea
 void hearth_offload_project(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer);
 // Their attention, added to them: the first part of the rest of a layer whose parts follow one another.
 void hearth_offload_add_attention(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer);
+// Of their sum, the expert that all tokens use, to rows->branch.
+void hearth_offload_share_expert(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer);
 // The rest of the layer.
 void hearth_offload_finish(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer);
 

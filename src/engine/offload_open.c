@@ -25,33 +25,42 @@
 // ---- which layers
 
 // Those of attention come first.
+#define ROLE(name) (offsetof(struct hearth_layer, name) / sizeof(struct hearth_weight))
 static const size_t roles[] = {
-#define ROLE(name) offsetof(struct hearth_layer, name) / sizeof(struct hearth_weight)
     ROLE(attn_norm),  ROLE(attn_norm_b), ROLE(attn_q),     ROLE(attn_k),         ROLE(attn_v),
     ROLE(attn_q_b),   ROLE(attn_k_b),    ROLE(attn_v_b),   ROLE(attn_q_norm),    ROLE(attn_k_norm),
     ROLE(attn_sinks), ROLE(attn_out),    ROLE(attn_out_b), ROLE(attn_post_norm), ROLE(ffn_post_norm),
     ROLE(ffn_norm),   ROLE(ffn_norm_b),  ROLE(ffn_gate),   ROLE(ffn_up),         ROLE(ffn_down),
     ROLE(ffn_gate_b), ROLE(ffn_up_b),    ROLE(ffn_down_b), ROLE(ffn_down_t),
-#undef ROLE
 };
 
 #define N_ROLES     (sizeof roles / sizeof *roles)
 #define N_ATTENTION 14
 
-static const size_t predictor_roles[] = {
-    offsetof(struct hearth_layer, pred_fc1) / sizeof(struct hearth_weight),
-    offsetof(struct hearth_layer, pred_fc2) / sizeof(struct hearth_weight),
-};
+static const size_t predictor_roles[] = {ROLE(pred_fc1), ROLE(pred_fc2)};
+
+// Beside attention.
+static const size_t shared_roles[] = {ROLE(ffn_norm), ROLE(ffn_norm_b), ROLE(ffn_gate_shared),
+                                      ROLE(ffn_up_shared), ROLE(ffn_down_shared)};
+#undef ROLE
+
+// Whether devices that have a layer's attention have the expert that all tokens use, too: not one that a router weighs.
+static bool shares_expert(const struct hearth_session *s)
+{
+    const struct hearth_model *m = s->model;
+    return m->hp.n_expert && m->hp.n_ff_shared &&
+           !hearth_has(&m->weights.layers[m->hp.n_layer - 1].ffn_router_shared);
+}
 
 // The layer's weights that a device has: places in struct hearth_layer. Returns how many.
 static size_t list_roles(const struct hearth_session *s, size_t *out)
 {
-    if (s->model->hp.n_expert) {
-        memcpy(out, roles, N_ATTENTION * sizeof *roles);
-        return N_ATTENTION;
-    }
-    size_t n = N_ROLES;
-    memcpy(out, roles, sizeof roles);
+    size_t n = s->model->hp.n_expert ? N_ATTENTION : N_ROLES;
+    memcpy(out, roles, n * sizeof *roles);
+    for (size_t i = 0; shares_expert(s) && i < sizeof shared_roles / sizeof *shared_roles; i++)
+        out[n++] = shared_roles[i];
+    if (s->model->hp.n_expert)
+        return n;
     for (size_t i = 0; s->mode.sparsity == HEARTH_SPARSITY_PREDICT && i < 2; i++)
         out[n++] = predictor_roles[i];
     return n;
@@ -166,7 +175,7 @@ static void each_rows_buffer(struct hearth_offload *o, struct hearth_offload_row
     const uint64_t f32 = sizeof(float), embd = (uint64_t)hp->n_embd * f32, rot = (uint64_t)hp->n_rot * f32;
     fn(arg, &r->x, n * embd);
     fn(arg, &r->q, n * (uint64_t)(hp->n_head * hp->head_dim) * f32);
-    fn(arg, &r->branch, hp->parallel ? n * embd : 0);
+    fn(arg, &r->branch, hp->parallel || shares_expert(o->s) ? n * embd : 0);
     fn(arg, &r->cos_sin, n * rot);
     fn(arg, &r->cos_sin_window, hp->rope_theta_window > 0 ? n * rot : 0);
     fn(arg, &r->places, n * 2 * sizeof(int32_t));
@@ -183,10 +192,12 @@ static void each_buffer(struct hearth_offload *o, uint64_t cap, buffer_fn fn, vo
     const struct hearth_session *s = o->s;
     const struct hearth_hparams *hp = &s->model->hp;
     const uint64_t f32 = sizeof(float), steps = (uint64_t)s->limits.max_steps, n = larger(cap, steps);
-    const uint64_t embd = (uint64_t)hp->n_embd, ff = hp->n_expert ? 0 : (uint64_t)hearth_ffn_neurons(hp);
+    const uint64_t embd = (uint64_t)hp->n_embd,
+                   ff = hp->n_expert ? (uint64_t)hp->n_ff_shared : (uint64_t)hearth_ffn_neurons(hp);
     const uint64_t q = (uint64_t)hp->n_head * (uint64_t)hp->head_dim,
                    kv = (uint64_t)hp->n_head_kv * (uint64_t)hp->head_dim;
-    const uint64_t rank = hp->n_expert ? 0 : hearth_sparse_mode_rank(&s->mode, s->model);
+    const bool whole = !hp->n_expert;
+    const uint64_t rank = whole ? hearth_sparse_mode_rank(&s->mode, s->model) : 0;
     const uint64_t widest = larger(larger(embd, ff), larger(q, rank));
     const uint64_t span = HEARTH_KV_TILE * HEARTH_ATTN_RANGE, ranges = ((uint64_t)s->n_ctx + span - 1) / span;
     const bool previous = rank && hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS;
@@ -199,9 +210,9 @@ static void each_buffer(struct hearth_offload *o, uint64_t cap, buffer_fn fn, vo
     fn(arg, &o->out, n * q * f32);
     fn(arg, &o->gate, n * ff * f32);
     fn(arg, &o->up, n * ff * f32);
-    fn(arg, &o->mask, steps * ff);
+    fn(arg, &o->mask, whole ? steps * ff : 0);
     fn(arg, &o->rank, steps * rank * f32);
-    fn(arg, &o->parts, ff ? steps * hearth_cluster_count((size_t)ff) * embd * f32 : 0);
+    fn(arg, &o->parts, whole ? steps * hearth_cluster_count((size_t)ff) * embd * f32 : 0);
     fn(arg, &o->shares,
        ranges > 1 ? steps * ranges * (uint64_t)hp->n_head * (uint64_t)(hp->head_dim + 2) * f32 : 0);
     fn(arg, &o->pages, o->max_pages * sizeof(int32_t));
@@ -242,6 +253,8 @@ static void close_workspace(struct hearth_offload *o)
         hearth_accel_free_host(o->a, o->copy[i]);
         o->copy[i] = NULL;
     }
+    hearth_accel_free_host(o->a, o->shared_copy);
+    o->shared_copy = NULL;
 }
 
 // As many rows of a prompt as there is room for: a quarter of the memory at most. Returns the bytes of all; 0: there is
@@ -273,7 +286,11 @@ static int take_tables(struct hearth_offload *o, struct hearth_error *err)
     o->known = hearth_calloc(pages, sizeof *o->known);
     o->seen_copy =
         hearth_calloc((size_t)o->s->limits.max_steps, (size_t)o->s->model->hp.n_embd * sizeof *o->seen_copy);
-    return o->seen_copy && o->copy[0] && o->copy[1] && o->places && o->page_numbers && o->births && o->known
+    if (shares_expert(o->s))
+        o->shared_copy = hearth_accel_alloc_host(o->a, (size_t)o->s->limits.max_rows *
+                                                           (size_t)o->s->model->hp.n_embd * sizeof(float));
+    return (o->shared_copy || !shares_expert(o->s)) && o->seen_copy && o->copy[0] && o->copy[1] &&
+                   o->places && o->page_numbers && o->births && o->known
                ? HEARTH_OK
                : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device's tables");
 }
@@ -748,8 +765,11 @@ int hearth_offload_find(struct hearth_offload **out, const struct hearth_session
             at = &(*at)->next;
     }
     bool *elsewhere = rc ? NULL : hearth_calloc((size_t)s->model->hp.n_layer, sizeof *elsewhere);
-    for (struct hearth_offload *o = *out; o; o = o->next)
+    for (struct hearth_offload *o = *out; o; o = o->next) {
         o->elsewhere = elsewhere;
+        o->shared = &(*out)->own_shared;
+        o->shared->layer = -1;
+    }
     if (!rc && !elsewhere)
         rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device");
     if (rc)

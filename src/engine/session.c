@@ -551,6 +551,7 @@ static int use_device(struct hearth_session *s, const struct hearth_session_para
     s->work.ffn.sparse.hot = hearth_offload_hot(s->offload);
     s->work.ffn.experts = hearth_offload_experts(s->offload);
     s->work.ffn.through = o->passing;
+    s->work.ffn.elsewhere = o->shared;
     return rc;
 }
 

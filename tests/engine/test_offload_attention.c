@@ -11,6 +11,16 @@
 // Tokens that evaluate() has in all.
 enum { N_TOKENS = N_PROMPT + 5 + 21 + N_STEPS * (1 + N_SEQS) + 1 };
 
+// Rows of experts that all tokens use, in the layers that are there.
+static uint64_t shared_rows(const struct opened *o, const struct hearth_device_stats *d)
+{
+    const struct hearth_hparams *hp = &o->model->hp;
+    const int first = d->first_layer > hp->n_dense ? d->first_layer : hp->n_dense;
+    return hp->n_ff_shared ? (uint64_t)(hp->n_layer - first) * N_TOKENS : 0;
+}
+
+static uint64_t all_shared; // such rows of all tests
+
 // A session with a device, which is used in all of its evaluations. Returns how many layers' attention is there.
 static int check_there(const char *path, const struct way *way, const float *want)
 {
@@ -26,6 +36,8 @@ static int check_there(const char *path, const struct way *way, const float *wan
     const struct hearth_device_stats after = device_stats_of(&o);
     assert_int_equal(after.works, 1);
     assert_int_equal(after.tokens, before.attention ? N_TOKENS : 0);
+    assert_int_equal(o.session->offload->shared->rows, before.attention ? shared_rows(&o, &before) : 0);
+    all_shared += o.session->offload->shared->rows;
     close_opened(&o);
     return before.attention;
 }
@@ -65,6 +77,7 @@ static void test_golden(void **state)
         const char *path = golden(names[i]);
         check_file(path, (struct way){.n_threads = 1 + (int)i % 2, .sparsity = HEARTH_SPARSITY_OFF});
     }
+    assert_true(all_shared > 0);
 }
 
 static void test_caches(void **state)
@@ -168,14 +181,11 @@ static void test_sizes(void **state)
 
 // A device that fails at its n-th call: the CPU goes on, and no logit is another. Resident and streamed, at once and in
 // parts, with experts there and without.
-static void test_failing(void **state)
+static void check_failing(const char *path, bool streams)
 {
-    (void)state;
-    need_device();
-    const char *path = keep(make("tiny-gpt-oss"));
     struct way way = {.n_threads = 2};
     float *want = evaluate_alone(path, &way);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < (streams ? 4 : 2); i++) {
         if (i == 2)
             let_stream(path, &way);
         way.device = "0";
@@ -195,6 +205,14 @@ static void test_failing(void **state)
         way.device = NULL;
     }
     free(want);
+}
+
+static void test_failing(void **state)
+{
+    (void)state;
+    need_device();
+    check_failing(keep(make("tiny-gpt-oss")), true);
+    check_failing(golden("models/glm4moe.Q8_0"), false); // with an expert that all tokens use
 }
 
 // While it is opened: it has fewer.
@@ -237,6 +255,7 @@ static void test_parts(void **state)
     close_opened(&o);
     free(want);
     check_mixed_parts(path);
+    check_mixed_parts(golden("models/glm4moe.Q8_0"));
 }
 
 // What the device knows of the cache does not go there again: a step sends its row to each layer, and little more.
@@ -276,11 +295,8 @@ static void test_sequences(void **state)
 }
 
 // Two devices that divide the layers; the first or the second fails.
-static void test_several(void **state)
+static void check_several(const char *path)
 {
-    (void)state;
-    need_device();
-    const char *path = keep(make("tiny-gpt-oss"));
     struct way way = {.n_threads = 1};
     float *want = evaluate_alone(path, &way);
     set_devices(&way, 2);
@@ -299,6 +315,14 @@ static void test_several(void **state)
         close_opened(&o);
     }
     free(want);
+}
+
+static void test_several(void **state)
+{
+    (void)state;
+    need_device();
+    check_several(keep(make("tiny-gpt-oss")));
+    check_several(golden("models/granitemoe.Q8_0"));
 }
 
 // Cancels when a part's rows are read: what reads them is the back end's.
