@@ -441,7 +441,8 @@ struct hearth_session_params {
     // Devices (GPUs) that compute the last layers of the model, and its head, beside the CPU: numbers in the list of
     // hearth_device_at() or parts of names, separated by commas, at most HEARTH_DEVICES_MOST, the one with the last
     // layers last; or "auto": the first that is no CPU; "all": all that are none; NULL: none. No result depends on them.
-    // Models with experts, recurrent layers or latent attention, and caches of Q8_0, leave them the head, and experts.
+    // Of models with experts they compute layers' attention, and experts. Recurrent layers, latent attention, and caches
+    // of Q8_0, leave them the head, and experts.
     const char *device;
     // Bytes of each device's memory that may be used. 0: nine tenths of what is free there; where that is the system's
     // memory, no more than half of what is free besides the budget, for all such devices together.
@@ -778,7 +779,7 @@ struct hearth_kv_stats {
 struct hearth_device_stats {
     const char *name;              // NULL: there is none. As long as the session
     int works;                     // 0: it has failed, and the CPU does its work
-    int layers;                    // of the model, that follow one another
+    int layers;                    // whole ones of the model, that follow one another
     int head;                      // and its head
     uint64_t neurons;              // hot ones of layers that no device has
     uint64_t bytes;                // of its memory
@@ -790,7 +791,7 @@ struct hearth_device_stats {
     uint64_t through;    // prompt tokens that passed the CPU's layers there, or of which experts did,
                          // whose weights came for that
     int first_layer;     // of its layers
-    int reserved;        // 0
+    int attention;       // with experts: layers, that follow one another, whose attention alone it has
     const char *backend; // as in struct hearth_device, of static storage; NULL: there is no device
 };
 

@@ -28,7 +28,7 @@ fi
 
 failed=0
 step "tests"
-ctest --test-dir "$build" --output-on-failure -R '^(test_accel|test_offload|test_offload_through|test_through_experts|test_offload_experts|test_offload_several|test_placement|cli_devices)$' | tee "$out/tests.txt" || failed=1
+ctest --test-dir "$build" --output-on-failure -R '^(test_accel|test_offload|test_offload_through|test_through_experts|test_offload_attention|test_offload_experts|test_offload_several|test_placement|cli_devices)$' | tee "$out/tests.txt" || failed=1
 if command -v compute-sanitizer >/dev/null 2>&1; then
     step "compute-sanitizer"
     compute-sanitizer --error-exitcode 1 "$build/tests/test_accel" >"$out/sanitizer.txt" 2>&1 || failed=1

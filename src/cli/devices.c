@@ -153,8 +153,10 @@ static size_t tell_one(const struct hearth_device_stats *d, char *out, size_t si
     if (d->experts)
         snprintf(hot, sizeof hot, ", %llu hot experts", (unsigned long long)d->experts);
     hearth_cli_format_bytes(bytes, sizeof bytes, d->bytes);
-    const int n = snprintf(out, size, "%s: %d layer%s%s%s, %s", d->name, d->layers, d->layers == 1 ? "" : "s",
-                           d->head ? " and the head" : "", hot, bytes);
+    const int layers = d->layers + d->attention; // one of them is 0
+    const int n =
+        snprintf(out, size, "%s: %s%d layer%s%s%s, %s", d->name, d->attention ? "attention of " : "", layers,
+                 layers == 1 ? "" : "s", d->head ? " and the head" : "", hot, bytes);
     return (size_t)n < size ? (size_t)n : size - 1;
 }
 

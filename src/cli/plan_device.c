@@ -51,8 +51,9 @@ void hearth_cli_print_placement(const struct hearth_placement *p, const struct h
     hearth_cli_format_bytes(bytes, sizeof bytes, p->bytes);
     hearth_cli_format_bytes(vram, sizeof vram, p->vram);
     printf("  on %s (%s of %s):\n    ", p->device, bytes, vram);
-    if (p->layers)
-        printf("the last %d of %d layers%s", p->layers, n_layer, p->head ? " and the head" : "");
+    if (p->layers || p->attention)
+        printf("%sthe last %d of %d layers%s", p->attention ? "attention of " : "", p->layers + p->attention,
+               n_layer, p->head ? " and the head" : "");
     else
         printf(p->head ? "the head" : "no layer");
     if (p->through)
@@ -68,8 +69,8 @@ json_t *hearth_cli_placement_json(const struct hearth_placement *p)
 {
     if (!*p->device)
         return json_null();
-    return json_pack("{s:o, s:I, s:I, s:i, s:b, s:b, s:I}", "name",
+    return json_pack("{s:o, s:I, s:I, s:i, s:i, s:b, s:b, s:I}", "name",
                      hearth_json_string(p->device, strlen(p->device)), "vram_bytes", (json_int_t)p->vram,
-                     "bytes", (json_int_t)p->bytes, "layers", p->layers, "head", (int)p->head, "through",
-                     (int)p->through, "neurons", (json_int_t)p->neurons);
+                     "bytes", (json_int_t)p->bytes, "layers", p->layers, "attention", p->attention, "head",
+                     (int)p->head, "through", (int)p->through, "neurons", (json_int_t)p->neurons);
 }

@@ -297,13 +297,13 @@ static json_t *device_json(const struct hearth_device_stats *d)
 {
     if (!d->name)
         return json_null();
-    return json_pack("{s:o, s:b, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name",
-                     hearth_json_string(d->name, strlen(d->name)), "works", d->works, "first_layer",
-                     d->first_layer, "layers", d->layers, "head", d->head, "neurons", (json_int_t)d->neurons,
-                     "bytes", (json_int_t)d->bytes, "tokens", (json_int_t)d->tokens, "kernels",
-                     (json_int_t)d->runs, "bytes_up", (json_int_t)d->bytes_up, "bytes_down",
-                     (json_int_t)d->bytes_down, "experts", (json_int_t)d->experts, "expert_rows",
-                     (json_int_t)d->expert_rows, "through", (json_int_t)d->through);
+    return json_pack(
+        "{s:o, s:b, s:i, s:i, s:i, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "name",
+        hearth_json_string(d->name, strlen(d->name)), "works", d->works, "first_layer", d->first_layer,
+        "layers", d->layers, "attention", d->attention, "head", d->head, "neurons", (json_int_t)d->neurons,
+        "bytes", (json_int_t)d->bytes, "tokens", (json_int_t)d->tokens, "kernels", (json_int_t)d->runs,
+        "bytes_up", (json_int_t)d->bytes_up, "bytes_down", (json_int_t)d->bytes_down, "experts",
+        (json_int_t)d->experts, "expert_rows", (json_int_t)d->expert_rows, "through", (json_int_t)d->through);
 }
 
 static json_t *devices_json(const struct hearth_run_stats *s)

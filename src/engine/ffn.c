@@ -713,6 +713,19 @@ static void add_shared(struct hearth_ffn_work *w, struct hearth_rows rows, int l
     hearth_parallel(w->c, add_shared_task, &j, rows.n);
 }
 
+// Waits for the expert that a device computes for all tokens; where it has failed, that is computed here.
+static void end_shared(struct hearth_ffn_work *w, const struct hearth_rows *classes, int n_classes, int layer,
+                       const float *h)
+{
+    size_t n_rows = 0;
+    for (int k = 0; k < n_classes; k++)
+        n_rows += (size_t)classes[k].n;
+    if (hearth_device_shared_end(w->elsewhere, w->shared, n_rows, (size_t)w->c->hp->n_embd))
+        return;
+    for (int k = 0; k < n_classes; k++)
+        compute_shared(w, classes[k], layer, h);
+}
+
 void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, int n_classes, int layer,
                 float *h, const float *x)
 {
@@ -722,10 +735,11 @@ void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, in
     const bool alone =
         hp->n_expert && !hearth_has_experts(hp, layer); // without experts where others have them
     const bool shared = alone || hp->n_ff_shared;
+    const bool elsewhere = w->elsewhere && w->elsewhere->layer == layer;
     bool single = false; // of steps, which are the last class
     for (int k = 0; k < n_classes; k++) {
         struct shared_job own = {.work = w, .first = classes[k].first, .h = h, .layer = l, .x = x};
-        if (shared)
+        if (shared && !elsewhere)
             compute_shared(w, classes[k], layer, h);
         if (hearth_has(&l->ffn_norm_exps))
             hearth_parallel(w->c, norm_exps_task, &own, classes[k].n);
@@ -742,6 +756,8 @@ void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, in
     const int together = single ? 1 : n_classes;
     for (int k = 0; k < n_classes; k += together)
         run(&passes[k], together, h, x);
+    if (elsewhere)
+        end_shared(w, classes, n_classes, layer, h);
     for (int k = 0; k < n_classes; k++) {
         end(&passes[k], h);
         if (shared)

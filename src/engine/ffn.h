@@ -3,6 +3,7 @@
 #ifndef HEARTH_ENGINE_FFN_H
 #define HEARTH_ENGINE_FFN_H
 
+#include "engine/device_shared.h"
 #include "engine/ffn_sparse.h"
 #include "engine/hot_experts.h"
 #include "engine/moe.h"
@@ -17,6 +18,8 @@ struct hearth_ffn_work {
     struct hearth_sparse_work sparse;
     struct hearth_hot_experts *experts;     // that devices compute, linked; or NULL
     struct hearth_through_experts *through; // that pass through a device in prompts; or NULL
+    struct hearth_device_shared
+        *elsewhere; // the expert that all tokens use, where a device computes it; or NULL
 
     float *gate, *up;               // [T x U x F] by slot, class by class
     float *down;                    // [T x U x E] of prompts whose neurons come in pieces

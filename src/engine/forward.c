@@ -285,6 +285,17 @@ static void attend_in_parallel(struct hearth_session *s, struct hearth_rows rows
         norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
 }
 
+// The same on a device, if it has the layer's attention, and can.
+static bool attend_elsewhere(struct hearth_session *s, int layer)
+{
+    const struct hearth_layer *w = &s->context.weights->layers[layer];
+    if (!hearth_offload_attend(s->offload, layer))
+        return false;
+    for (int i = 0; i < s->batch.n_classes; i++)
+        norm(s, &w->ffn_norm, &w->ffn_norm_b, s->batch.classes[i]);
+    return true;
+}
+
 // x += recurrence(norm(x)); h = norm(x)
 static void recur(struct hearth_session *s, int layer)
 {
@@ -346,9 +357,10 @@ void hearth_forward_layer(struct hearth_session *s, int layer)
     const bool recurrent = hearth_is_recurrent(&s->model->hp, layer);
     if (recurrent)
         recur(s, layer);
-    for (int i = 0; i < b->n_classes && !recurrent; i++)
+    const bool done = recurrent || attend_elsewhere(s, layer);
+    for (int i = 0; i < b->n_classes && !done; i++)
         (s->model->hp.latent.rank ? project_latent : project)(s, b->classes[i], layer);
-    for (int i = 0; i < b->n_classes && !recurrent; i++)
+    for (int i = 0; i < b->n_classes && !done; i++)
         (parallel ? attend_in_parallel : attend_in_series)(s, b->classes[i], layer);
     hearth_ffn(&s->work.ffn, b->classes, b->n_classes, layer, s->work.h, s->work.x);
     const struct hearth_rows all = {.n = b->n};

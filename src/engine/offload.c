@@ -74,6 +74,7 @@ static void begin_device(struct hearth_offload *o)
     const struct hearth_session *s = o->s;
     o->from = s->context.hp->n_layer;
     o->began_ns = 0;
+    o->attends = false;
     if (o->passing)
         hearth_through_experts_begin(o->passing, is_watched(&s->probes) ? 0 : rows_alone(s));
     if (o->first == o->end && !o->through)
@@ -81,6 +82,11 @@ static void begin_device(struct hearth_offload *o)
     forget_positions(o);
     if (!o->works || !fits(o) || is_watched(&s->probes) || s->batch.again)
         return;
+    if (o->attention) {
+        o->attends = true;
+        o->part = -1;
+        return;
+    }
     const int rows = o->through ? rows_alone(s) : 0; // for which layers that are the CPU's may pass
     o->from = rows ? hearth_through_from(o->through, rows) : o->first;
     o->began_ns = rows ? hearth_now_ns() : 0;
@@ -165,7 +171,7 @@ static size_t send_pages(struct hearth_offload *o, int first, int n)
 
 // ---- rows
 
-// The rows of a part: classes with their first row and number. Inputs go to the device.
+// The rows of a part: classes with their first row and number. Where they stand goes to the device.
 static void send_rows(struct hearth_offload *o, struct hearth_offload_rows *rows, int first, int n,
                       int part_first)
 {
@@ -179,8 +185,6 @@ static void send_rows(struct hearth_offload *o, struct hearth_offload_rows *rows
         const size_t reach = (size_t)s->batch.rows[i].pos / (HEARTH_KV_TILE * HEARTH_ATTN_RANGE) + 1;
         rows->ranges = reach > rows->ranges ? reach : rows->ranges;
     }
-    hearth_accel_write(o->a, &rows->x, 0, hearth_row_of(s->work.x, first, hp->n_embd),
-                       count * (size_t)hp->n_embd * f32);
     hearth_accel_write(o->a, &rows->places, 0, o->places + 2 * (first - part_first),
                        count * 2 * sizeof *o->places);
     if (hp->positions == HEARTH_POS_LEARNED)
@@ -190,6 +194,26 @@ static void send_rows(struct hearth_offload *o, struct hearth_offload_rows *rows
     if (hp->rope_theta_window > 0)
         hearth_accel_write(o->a, &rows->cos_sin_window, 0,
                            hearth_row_of(s->work.cos_sin_window, first, hp->n_rot), count * rot);
+}
+
+// Their inputs.
+static void send_x(struct hearth_offload *o)
+{
+    const int n_embd = o->s->context.hp->n_embd;
+    for (int k = 0; k < 2; k++)
+        if (o->rows[k].n)
+            hearth_accel_write(o->a, &o->rows[k].x, 0, hearth_row_of(o->s->work.x, o->rows[k].first, n_embd),
+                               (size_t)o->rows[k].n * (size_t)n_embd * sizeof(float));
+}
+
+// And outputs, to the same rows of work.h.
+static void read_x(struct hearth_offload *o)
+{
+    const int n_embd = o->s->context.hp->n_embd;
+    for (int k = 0; k < 2; k++)
+        if (o->rows[k].n)
+            hearth_accel_read(o->a, &o->rows[k].x, 0, hearth_row_of(o->s->work.h, o->rows[k].first, n_embd),
+                              (size_t)o->rows[k].n * (size_t)n_embd * sizeof(float));
 }
 
 // Begins to fetch a layer's keys and values; events[k] is of class k.
@@ -236,9 +260,6 @@ static void note_rows(struct hearth_offload *o, int first, int n)
         o->births[page] = o->s->kv.pages[page].birth;
         o->known[page] = slot + 1;
     }
-    o->tokens += o->first < o->end ? (uint64_t)n : 0;
-    if (o->from < o->first)
-        o->through->tokens += (uint64_t)n;
 }
 
 // Bytes of what predictors of the next layer look at; 0: of nothing that lasts.
@@ -271,13 +292,10 @@ static void note_seen(const struct hearth_offload *o)
         memcpy(seen, o->seen_copy, bytes);
 }
 
-// Rows [first, first + n) of the batch through all layers; their outputs go to the same rows of work.h. Returns whether
-// they are there.
-static bool run_part(struct hearth_offload *o, int first, int n)
+// Rows [first, first + n) of the batch become a part; all but their inputs goes to the device.
+static void send_part(struct hearth_offload *o, int first, int n)
 {
     const struct hearth_session *s = o->s;
-    void *events[2][2] = {{NULL}};
-    o->part_ns = hearth_now_ns();
     for (int i = 0; i < n; i++)
         o->places[2 * i] = s->batch.rows[first + i].pos;
     if (o->through)
@@ -292,6 +310,17 @@ static bool run_part(struct hearth_offload *o, int first, int n)
         if (from < end)
             send_rows(o, &o->rows[c.phase == HEARTH_PHASE_STEP], from, end - from, first);
     }
+}
+
+// Rows [first, first + n) of the batch through all layers; their outputs go to the same rows of work.h. Returns whether
+// they are there.
+static bool run_part(struct hearth_offload *o, int first, int n)
+{
+    const struct hearth_session *s = o->s;
+    void *events[2][2] = {{NULL}};
+    o->part_ns = hearth_now_ns();
+    send_part(o, first, n);
+    send_x(o);
     send_seen(o);
     int layer = o->from;
     bool stop = false;
@@ -314,16 +343,16 @@ static bool run_part(struct hearth_offload *o, int first, int n)
     for (int i = layer - 2; i < layer; i++)
         if (i >= o->from)
             collect(o, i, events[i % 2]);
-    for (int k = 0; k < 2 && !stop; k++)
-        if (o->rows[k].n)
-            hearth_accel_read(o->a, &o->rows[k].x, 0,
-                              hearth_row_of(s->work.h, o->rows[k].first, s->context.hp->n_embd),
-                              (size_t)o->rows[k].n * (size_t)s->context.hp->n_embd * sizeof(float));
-    if (!stop)
+    if (!stop) {
+        read_x(o);
         fetch_seen(o);
+    }
     if (!hearth_accel_has_failed(o->a) && !stop) {
         note_rows(o, first, n);
         note_seen(o);
+        o->tokens += o->first < o->end ? (uint64_t)n : 0;
+        if (o->from < o->first)
+            o->through->tokens += (uint64_t)n;
     }
     return !hearth_accel_has_failed(o->a);
 }
@@ -359,6 +388,72 @@ int hearth_offload_run(struct hearth_offload *o, int layer)
     memcpy(s->work.x, s->work.h, (size_t)s->batch.n * (size_t)s->context.hp->n_embd * sizeof *s->work.x);
     note_through(o);
     return o->end;
+}
+
+// The expert that all tokens use, of these rows: it is on its way while the CPU goes on.
+static void share_expert(struct hearth_offload *o, int layer)
+{
+    struct hearth_device_shared *d = o->shared;
+    const size_t n_embd = (size_t)o->s->context.hp->n_embd;
+    if (!HEARTH_OFFLOAD_WEIGHT(&o->layers[layer - o->first], ffn_down_shared)->n)
+        return;
+    d->a = o->a;
+    d->works = &o->works;
+    d->layer = layer;
+    d->got = o->shared_copy;
+    for (int k = 0; k < 2; k++) {
+        if (!o->rows[k].n)
+            continue;
+        hearth_offload_share_expert(o, &o->rows[k], layer);
+        hearth_device_shared_fetch(d, k, &o->rows[k].branch, (size_t)o->rows[k].first * n_embd,
+                                   (size_t)o->rows[k].n * n_embd);
+    }
+    hearth_accel_flush(o->a);
+}
+
+// Attention of rows [first, first + n) of the batch, whose keys and values are in the pages in the end: the next layer may
+// be the CPU's. Returns whether all is there.
+static bool attend_part(struct hearth_offload *o, int layer, int first, int n)
+{
+    void *events[2] = {NULL};
+    if (o->part != first)
+        send_part(o, first, n);
+    o->part = first;
+    send_x(o);
+    for (int k = 0; k < 2; k++)
+        if (o->rows[k].n)
+            hearth_offload_project(o, &o->rows[k], layer);
+    for (int k = 0; k < 2; k++)
+        if (o->rows[k].n)
+            hearth_offload_add_attention(o, &o->rows[k], layer);
+    fetch(o, layer, events);
+    read_x(o);
+    share_expert(o, layer);
+    collect(o, layer, events);
+    if (layer == o->first && !hearth_accel_has_failed(o->a))
+        note_rows(o, first, n);
+    return !hearth_accel_has_failed(o->a);
+}
+
+bool hearth_offload_attend(struct hearth_offload *o, int layer)
+{
+    while (o && layer >= o->end)
+        o = o->next;
+    if (!o || layer < o->first || !o->attends || !o->works || o->s->by_layer)
+        return false;
+    const struct hearth_session *s = o->s;
+    for (int first = 0, n; first < s->batch.n; first += n) {
+        n = part_of(o, first);
+        if (first && hearth_fault_is_near(s->context.fault)) // nobody uses what comes of it
+            return true;
+        if (!attend_part(o, layer, first, n)) {
+            give_up(o);
+            return false;
+        }
+    }
+    memcpy(s->work.x, s->work.h, (size_t)s->batch.n * (size_t)s->context.hp->n_embd * sizeof *s->work.x);
+    o->tokens += layer + 1 == o->end ? (uint64_t)s->batch.n : 0;
+    return true;
 }
 
 // Of an evaluation of one class that nobody watched, and in which nothing passed through the device, what it took; of

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Whole layers on devices: the last ones of the model with their part of the KV cache, and the head. The bits are those
 // of the CPU (accel/operations.h), so nobody can tell where a layer was computed. Of several devices each has layers
-// that follow one another; a batch comes to the host between two of them.
+// that follow one another; a batch comes to the host between two of them. Of a model with experts a layer's
+// attention alone is there, with its part of the cache: the batch comes to the host behind it, for the experts.
 //
 // What a device stores in its cache comes to the session's pages, too. So forks, files and failures need not know of
 // it: when it fails, the CPU computes its layers from the first one on, with all that it needs.
@@ -9,6 +10,7 @@
 #define HEARTH_ENGINE_OFFLOAD_H
 
 #include "accel/operations.h"
+#include "engine/device_shared.h"
 #include "engine/hot.h"
 #include "engine/hot_experts.h"
 #include "engine/offload_through.h"
@@ -49,13 +51,16 @@ struct hearth_offload_rows {
 
 // A device of a session.
 struct hearth_offload {
-    struct hearth_offload *next; // with later layers; or NULL
+    struct hearth_offload *next;         // with later layers; or NULL
+    struct hearth_device_shared *shared; // of all devices: the first one's
+    struct hearth_device_shared own_shared;
     bool *elsewhere; // [n_layer] layers that devices compute in this evaluation; the first device owns it
     struct hearth_accel *a;
     const struct hearth_session *s;
     uint64_t largest;                    // bytes of one piece of its memory
     uint64_t vram;                       // bytes of its memory that may be used
-    int first, end;                      // layers [first, end) are here
+    int first, end;                      // layers [first, end) are here,
+    bool attention;                      // or their attention alone
     bool head;                           // the head is
     bool works;                          // false: it has failed, and the CPU goes on
     struct hearth_offload_layer *layers; // [end - first]
@@ -74,10 +79,11 @@ struct hearth_offload {
     struct hearth_accel_memory head_h, head_acts, logits;
     int head_rows; // that the head takes together
 
-    uint8_t *copy[2]; // keys and values of two layers on their way to the pages
-    float *seen_copy; // [max_steps x E] what predictors behind its layers look at, on its way; or NULL
-    size_t copy_row;  // bytes of a row and layer
-    int32_t *places;  // [2 x cap] and page numbers of all sequences, on their way to the device
+    uint8_t *copy[2];   // keys and values of two layers on their way to the pages
+    float *seen_copy;   // [max_steps x E] what predictors behind its layers look at, on its way; or NULL
+    float *shared_copy; // [T x E] experts that all tokens use, on their way; or NULL
+    size_t copy_row;    // bytes of a row and layer
+    int32_t *places;    // [2 x cap] and page numbers of all sequences, on their way to the device
     int32_t *page_numbers;
     size_t max_pages;
     uint64_t *births; // [pages] when the device got its copy of a page,
@@ -87,6 +93,8 @@ struct hearth_offload {
     // Of the batch: the layer with which it comes here, n_layer: never; and when the CPU began with the layers before.
     int from;
     uint64_t began_ns; // 0: nobody wants to know
+    bool attends;      // its layers' attention is computed here,
+    int part;          // and the part whose first row this is has its tables here; -1: none has
     // When a part of it came here, and what all parts took to pass the layers that are not here.
     uint64_t part_ns, passed_ns;
 };
@@ -125,6 +133,9 @@ bool hearth_offload_has_head(const struct hearth_offload *o);
 // them, or this one: nothing has changed, as the device has failed and the CPU is to go on, or the evaluation is given up,
 // and its fault is raised.
 int hearth_offload_run(struct hearth_offload *o, int layer);
+// The attention of a layer whose experts are the CPU's: work.x becomes what comes to its feed-forward part. False: nothing
+// has changed, and it is the CPU's, as no device has it, or one has failed. o may be NULL.
+bool hearth_offload_attend(struct hearth_offload *o, int layer);
 // After the batch's last layer, wherever it was computed: time for what needs some, while nobody waits for a layer.
 void hearth_offload_end(struct hearth_offload *o);
 // The head of n rows of work.h of one class, to logits. False: as above.
@@ -149,6 +160,10 @@ static inline struct hearth_hot_experts *hearth_offload_experts(const struct hea
 
 // Queries, keys and values of the rows; these are stored.
 void hearth_offload_project(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer);
+// Their attention, added to them: the first part of the rest of a layer whose parts follow one another.
+void hearth_offload_add_attention(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer);
+// Of their sum, the expert that all tokens use, to rows->branch.
+void hearth_offload_share_expert(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer);
 // The rest of the layer.
 void hearth_offload_finish(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer);
 

@@ -194,6 +194,27 @@ static void feed_forward(struct hearth_offload *o, const struct hearth_offload_r
     }
 }
 
+void hearth_offload_add_attention(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)
+{
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    attend(o, rows, layer, &o->h);
+    add(o, rows, &o->h, W(l, attn_out_b), W(l, attn_post_norm));
+}
+
+void hearth_offload_share_expert(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)
+{
+    const struct hearth_hparams *hp = o->s->context.hp;
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    const size_t width = W(l, ffn_down_shared)->k;
+    norm(o, W(l, ffn_norm), W(l, ffn_norm_b), rows);
+    quantize(o, &o->h, (size_t)hp->n_embd, rows);
+    product(o, rows, &o->gate, W(l, ffn_gate_shared), &o->h, NULL);
+    product(o, rows, &o->up, W(l, ffn_up_shared), &o->h, NULL);
+    hearth_accel_activate(o->a, &o->gate, &o->up, NULL, hp->activation, width, (size_t)rows->n);
+    quantize(o, &o->gate, width, rows);
+    product(o, rows, &rows->branch, W(l, ffn_down_shared), &o->gate, NULL);
+}
+
 void hearth_offload_finish(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)
 {
     const struct hearth_offload_layer *l = layer_of(o, layer);
@@ -205,8 +226,7 @@ void hearth_offload_finish(struct hearth_offload *o, struct hearth_offload_rows 
         norm(o, w->ffn_norm.data == w->attn_norm.data ? W(l, attn_norm) : W(l, ffn_norm),
              w->ffn_norm.data == w->attn_norm.data ? W(l, attn_norm_b) : W(l, ffn_norm_b), rows);
     } else {
-        attend(o, rows, layer, &o->h);
-        add(o, rows, &o->h, W(l, attn_out_b), W(l, attn_post_norm));
+        hearth_offload_add_attention(o, rows, layer);
         norm(o, W(l, ffn_norm), W(l, ffn_norm_b), rows);
     }
     feed_forward(o, rows, layer);

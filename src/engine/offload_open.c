@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Which layers go to which device, and bringing them there: workspace first, then layers from the last one on, each with
-// its part of the cache, then the head, as far as the memory goes.
+// its part of the cache, then the head, as far as the memory goes. Of models with experts: the head, what experts pass
+// through, then layers' attention with the cache, then hot experts.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,28 +24,43 @@
 
 // ---- which layers
 
+// Those of attention come first.
+#define ROLE(name) (offsetof(struct hearth_layer, name) / sizeof(struct hearth_weight))
 static const size_t roles[] = {
-#define ROLE(name) offsetof(struct hearth_layer, name) / sizeof(struct hearth_weight)
     ROLE(attn_norm),  ROLE(attn_norm_b), ROLE(attn_q),     ROLE(attn_k),         ROLE(attn_v),
     ROLE(attn_q_b),   ROLE(attn_k_b),    ROLE(attn_v_b),   ROLE(attn_q_norm),    ROLE(attn_k_norm),
     ROLE(attn_sinks), ROLE(attn_out),    ROLE(attn_out_b), ROLE(attn_post_norm), ROLE(ffn_post_norm),
     ROLE(ffn_norm),   ROLE(ffn_norm_b),  ROLE(ffn_gate),   ROLE(ffn_up),         ROLE(ffn_down),
     ROLE(ffn_gate_b), ROLE(ffn_up_b),    ROLE(ffn_down_b), ROLE(ffn_down_t),
+};
+
+#define N_ROLES     (sizeof roles / sizeof *roles)
+#define N_ATTENTION 14
+
+static const size_t predictor_roles[] = {ROLE(pred_fc1), ROLE(pred_fc2)};
+
+// Beside attention.
+static const size_t shared_roles[] = {ROLE(ffn_norm), ROLE(ffn_norm_b), ROLE(ffn_gate_shared),
+                                      ROLE(ffn_up_shared), ROLE(ffn_down_shared)};
 #undef ROLE
-};
 
-#define N_ROLES (sizeof roles / sizeof *roles)
-
-static const size_t predictor_roles[] = {
-    offsetof(struct hearth_layer, pred_fc1) / sizeof(struct hearth_weight),
-    offsetof(struct hearth_layer, pred_fc2) / sizeof(struct hearth_weight),
-};
+// Whether devices that have a layer's attention have the expert that all tokens use, too: not one that a router weighs.
+static bool shares_expert(const struct hearth_session *s)
+{
+    const struct hearth_model *m = s->model;
+    return m->hp.n_expert && m->hp.n_ff_shared &&
+           !hearth_has(&m->weights.layers[m->hp.n_layer - 1].ffn_router_shared);
+}
 
 // The layer's weights that a device has: places in struct hearth_layer. Returns how many.
 static size_t list_roles(const struct hearth_session *s, size_t *out)
 {
-    size_t n = N_ROLES;
-    memcpy(out, roles, sizeof roles);
+    size_t n = s->model->hp.n_expert ? N_ATTENTION : N_ROLES;
+    memcpy(out, roles, n * sizeof *roles);
+    for (size_t i = 0; shares_expert(s) && i < sizeof shared_roles / sizeof *shared_roles; i++)
+        out[n++] = shared_roles[i];
+    if (s->model->hp.n_expert)
+        return n;
     for (size_t i = 0; s->mode.sparsity == HEARTH_SPARSITY_PREDICT && i < 2; i++)
         out[n++] = predictor_roles[i];
     return n;
@@ -55,13 +71,14 @@ static const struct hearth_weight *weight_of(const struct hearth_session *s, int
     return (const struct hearth_weight *)(const void *)&s->model->weights.layers[layer] + role;
 }
 
-// Whether devices know all that the model's layers keep and do.
+// Whether devices know all that the model's layers keep and do, or their attention does, where they have experts.
 static bool knows_model(const struct hearth_session *s)
 {
     const struct hearth_hparams *hp = &s->model->hp;
     const struct hearth_kv *kv = &s->kv;
-    return !hp->n_expert && !hp->attn_gated && !hp->value_norm && !hp->recurrence.n_layers &&
-           !hp->latent.rank && hp->head_dim == hp->value_dim && hp->head_dim <= HEARTH_ACCEL_MAX_DIM &&
+    return !(hp->n_expert && hp->parallel) && !hp->attn_gated && !hp->value_norm &&
+           !hp->recurrence.n_layers && !hp->latent.rank && hp->head_dim == hp->value_dim &&
+           hp->head_dim <= HEARTH_ACCEL_MAX_DIM &&
            (kv->type_k == HEARTH_TYPE_F16 || kv->type_k == HEARTH_TYPE_F32) &&
            (kv->type_v == HEARTH_TYPE_F16 || kv->type_v == HEARTH_TYPE_F32);
 }
@@ -158,7 +175,7 @@ static void each_rows_buffer(struct hearth_offload *o, struct hearth_offload_row
     const uint64_t f32 = sizeof(float), embd = (uint64_t)hp->n_embd * f32, rot = (uint64_t)hp->n_rot * f32;
     fn(arg, &r->x, n * embd);
     fn(arg, &r->q, n * (uint64_t)(hp->n_head * hp->head_dim) * f32);
-    fn(arg, &r->branch, hp->parallel ? n * embd : 0);
+    fn(arg, &r->branch, hp->parallel || shares_expert(o->s) ? n * embd : 0);
     fn(arg, &r->cos_sin, n * rot);
     fn(arg, &r->cos_sin_window, hp->rope_theta_window > 0 ? n * rot : 0);
     fn(arg, &r->places, n * 2 * sizeof(int32_t));
@@ -175,10 +192,12 @@ static void each_buffer(struct hearth_offload *o, uint64_t cap, buffer_fn fn, vo
     const struct hearth_session *s = o->s;
     const struct hearth_hparams *hp = &s->model->hp;
     const uint64_t f32 = sizeof(float), steps = (uint64_t)s->limits.max_steps, n = larger(cap, steps);
-    const uint64_t embd = (uint64_t)hp->n_embd, ff = (uint64_t)hearth_ffn_neurons(hp);
+    const uint64_t embd = (uint64_t)hp->n_embd,
+                   ff = hp->n_expert ? (uint64_t)hp->n_ff_shared : (uint64_t)hearth_ffn_neurons(hp);
     const uint64_t q = (uint64_t)hp->n_head * (uint64_t)hp->head_dim,
                    kv = (uint64_t)hp->n_head_kv * (uint64_t)hp->head_dim;
-    const uint64_t rank = hearth_sparse_mode_rank(&s->mode, s->model);
+    const bool whole = !hp->n_expert;
+    const uint64_t rank = whole ? hearth_sparse_mode_rank(&s->mode, s->model) : 0;
     const uint64_t widest = larger(larger(embd, ff), larger(q, rank));
     const uint64_t span = HEARTH_KV_TILE * HEARTH_ATTN_RANGE, ranges = ((uint64_t)s->n_ctx + span - 1) / span;
     const bool previous = rank && hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS;
@@ -191,9 +210,9 @@ static void each_buffer(struct hearth_offload *o, uint64_t cap, buffer_fn fn, vo
     fn(arg, &o->out, n * q * f32);
     fn(arg, &o->gate, n * ff * f32);
     fn(arg, &o->up, n * ff * f32);
-    fn(arg, &o->mask, steps * ff);
+    fn(arg, &o->mask, whole ? steps * ff : 0);
     fn(arg, &o->rank, steps * rank * f32);
-    fn(arg, &o->parts, steps * hearth_cluster_count((size_t)ff) * embd * f32);
+    fn(arg, &o->parts, whole ? steps * hearth_cluster_count((size_t)ff) * embd * f32 : 0);
     fn(arg, &o->shares,
        ranges > 1 ? steps * ranges * (uint64_t)hp->n_head * (uint64_t)(hp->head_dim + 2) * f32 : 0);
     fn(arg, &o->pages, o->max_pages * sizeof(int32_t));
@@ -234,6 +253,8 @@ static void close_workspace(struct hearth_offload *o)
         hearth_accel_free_host(o->a, o->copy[i]);
         o->copy[i] = NULL;
     }
+    hearth_accel_free_host(o->a, o->shared_copy);
+    o->shared_copy = NULL;
 }
 
 // As many rows of a prompt as there is room for: a quarter of the memory at most. Returns the bytes of all; 0: there is
@@ -265,7 +286,11 @@ static int take_tables(struct hearth_offload *o, struct hearth_error *err)
     o->known = hearth_calloc(pages, sizeof *o->known);
     o->seen_copy =
         hearth_calloc((size_t)o->s->limits.max_steps, (size_t)o->s->model->hp.n_embd * sizeof *o->seen_copy);
-    return o->seen_copy && o->copy[0] && o->copy[1] && o->places && o->page_numbers && o->births && o->known
+    if (shares_expert(o->s))
+        o->shared_copy = hearth_accel_alloc_host(o->a, (size_t)o->s->limits.max_rows *
+                                                           (size_t)o->s->model->hp.n_embd * sizeof(float));
+    return (o->shared_copy || !shares_expert(o->s)) && o->seen_copy && o->copy[0] && o->copy[1] &&
+                   o->places && o->page_numbers && o->births && o->known
                ? HEARTH_OK
                : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device's tables");
 }
@@ -345,10 +370,10 @@ static uint64_t room_for_through(const struct hearth_offload *o, const struct he
     const struct hearth_through_setup setup = through_setup(o, p);
     const int n_layer = o->s->model->hp.n_layer, most = most_layers(o, p);
     uint64_t left;
+    if (p->prompts == HEARTH_DEVICE_PROMPTS_NEVER || o->attention)
+        return 0;
     const int n = count_layers(o, room, most, &left);
     const uint64_t bytes = hearth_through_bytes(o->s, &setup, o->largest);
-    if (p->prompts == HEARTH_DEVICE_PROMPTS_NEVER)
-        return 0;
     if (most < n_layer)
         return n == most && bytes <= left ? bytes : 0;
     return bytes <= room && (n_layer - n) * LEAST_SHARE >= n_layer ? bytes : 0;
@@ -401,6 +426,12 @@ static int place_head(struct hearth_offload *o, struct hearth_error *err)
 
 // ---- several devices
 
+static uint64_t room_of(const struct hearth_offload *o)
+{
+    const uint64_t used = hearth_accel_stats(o->a).bytes;
+    return used < o->vram && !hearth_accel_has_failed(o->a) ? o->vram - used : 0;
+}
+
 static bool wants_head(const struct hearth_session *s, const struct hearth_offload_params *p)
 {
     return p->layers == HEARTH_OFFLOAD_ALL || p->layers > s->model->hp.n_layer;
@@ -442,8 +473,8 @@ static void size_sides(struct hearth_offload *const *devices, struct hearth_offl
 {
     uint64_t fit = 0;
     for (int i = 0; i < n; i++) {
-        const uint64_t workspace = size_workspace(devices[i], devices[i]->vram);
-        sides[i].room = workspace ? devices[i]->vram - workspace : 0;
+        const uint64_t room = room_of(devices[i]), workspace = size_workspace(devices[i], room);
+        sides[i].room = workspace ? room - workspace : 0;
         const uint64_t taken = i == n - 1 ? head : 0;
         fit += sides[i].room > taken ? (sides[i].room - taken) / bytes : 0;
     }
@@ -472,7 +503,9 @@ static int divide_layers(struct hearth_offload *const *devices, int n, const str
     const uint64_t bytes = mean_bytes(s, least);
     for (int i = 0; i < p->n_shares; i++)
         sides[i].share = p->shares[i];
-    size_sides(devices, sides, n, n_layer - least, bytes, wants_head(s, p) ? head_bytes(s) : 0);
+    // With experts the head is there already.
+    size_sides(devices, sides, n, n_layer - least, bytes,
+               wants_head(s, p) && !s->model->hp.n_expert ? head_bytes(s) : 0);
     measure_sides(devices, sides, n);
     int rc = HEARTH_OK;
     for (int i = n - 1, end = n_layer; i >= 0 && !rc; end = devices[i--]->first) {
@@ -490,12 +523,6 @@ static int divide_layers(struct hearth_offload *const *devices, int n, const str
             close_workspace(o);
     }
     return rc;
-}
-
-static uint64_t room_of(const struct hearth_offload *o)
-{
-    const uint64_t used = hearth_accel_stats(o->a).bytes;
-    return used < o->vram && !hearth_accel_has_failed(o->a) ? o->vram - used : 0;
 }
 
 // The head goes to the last device that has layers and room; else to the last one that has room.
@@ -560,14 +587,39 @@ static bool uses_rest(const struct hearth_offload_params *p)
     return p->layers == HEARTH_OFFLOAD_ALL || p->vram || p->n_vrams;
 }
 
-// Room for experts that pass through the only device in prompts, before hot ones get theirs.
+// What attention of layers takes of a device's room, if it has all of that.
+static uint64_t bytes_of_attention(struct hearth_offload *o, const struct hearth_offload_params *p,
+                                   uint64_t room, int *layers)
+{
+    const uint64_t workspace = knows_model(o->s) ? size_workspace(o, room) : 0;
+    uint64_t left;
+    *layers = workspace ? count_layers(o, room - workspace, most_layers(o, p), &left) : 0;
+    return *layers ? room - left : 0;
+}
+
+// What experts that pass through it take.
+static uint64_t bytes_for_passing(struct hearth_offload *o, const struct hearth_offload_params *p,
+                                  uint64_t room)
+{
+    int places, layers;
+    size_t cap;
+    return p->prompts == HEARTH_DEVICE_PROMPTS_NEVER
+               ? 0
+               : hearth_through_experts_bytes(o->s, p->prompts == HEARTH_DEVICE_PROMPTS_ALWAYS, room,
+                                              bytes_of_attention(o, p, room, &layers), o->largest, &places,
+                                              &cap);
+}
+
+// Room for experts that pass through the only device in prompts, before attention and hot ones get theirs.
 static int place_passing(struct hearth_offload *o, const struct hearth_offload_params *p,
                          struct hearth_error *err)
 {
+    int layers;
     if (o->next || p->prompts == HEARTH_DEVICE_PROMPTS_NEVER)
         return HEARTH_OK;
     return hearth_through_experts_open(&o->passing, o->s, o->a, &o->works,
-                                       p->prompts == HEARTH_DEVICE_PROMPTS_ALWAYS, room_of(o), err);
+                                       p->prompts == HEARTH_DEVICE_PROMPTS_ALWAYS, room_of(o),
+                                       bytes_of_attention(o, p, room_of(o), &layers), err);
 }
 
 static int place(struct hearth_offload *first, const struct hearth_offload_params *p,
@@ -582,11 +634,13 @@ static int place(struct hearth_offload *first, const struct hearth_offload_param
         hearth_log(HEARTH_LOG_WARNING, "with adapters the CPU computes everything, and the device nothing");
         return HEARTH_OK;
     }
-    int rc = divide_layers(devices, n, p, err);
+    int rc = first->attention ? HEARTH_OK : divide_layers(devices, n, p, err);
     if (!rc && wants_head(s, p))
         rc = place_head_somewhere(devices, n, err);
     if (!rc && uses_rest(p))
         rc = place_passing(first, p, err);
+    if (!rc && first->attention)
+        rc = divide_layers(devices, n, p, err);
     if (!rc && uses_rest(p))
         rc = place_hot(devices, n, err);
     // What a device has no memory for is another's, or stays with the CPU.
@@ -641,6 +695,7 @@ static struct hearth_offload begin(const struct hearth_session *s, const struct 
         .largest = info->largest,
         .first = s->model->hp.n_layer,
         .end = s->model->hp.n_layer,
+        .attention = s->model->hp.n_expert != 0,
         .rows = {{.is_prompt = true}},
         .copy_row = (size_t)s->kv.heads[0].n * (s->kv.heads[0].row_k + s->kv.heads[0].row_v),
         .max_pages = (size_t)s->limits.max_seqs * (size_t)s->kv.pages_per_seq,
@@ -710,8 +765,11 @@ int hearth_offload_find(struct hearth_offload **out, const struct hearth_session
             at = &(*at)->next;
     }
     bool *elsewhere = rc ? NULL : hearth_calloc((size_t)s->model->hp.n_layer, sizeof *elsewhere);
-    for (struct hearth_offload *o = *out; o; o = o->next)
+    for (struct hearth_offload *o = *out; o; o = o->next) {
         o->elsewhere = elsewhere;
+        o->shared = &(*out)->own_shared;
+        o->shared->layer = -1;
+    }
     if (!rc && !elsewhere)
         rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device");
     if (rc)
@@ -739,28 +797,16 @@ int hearth_offload_open(struct hearth_offload **out, const struct hearth_session
 
 // ---- foreseeing
 
-// What experts that pass take of the room.
-static uint64_t bytes_for_passing(const struct hearth_offload *o, const struct hearth_offload_params *p,
-                                  uint64_t room)
-{
-    int places;
-    size_t cap;
-    return p->prompts == HEARTH_DEVICE_PROMPTS_NEVER
-               ? 0
-               : hearth_through_experts_bytes(o->s, p->prompts == HEARTH_DEVICE_PROMPTS_ALWAYS, room,
-                                              o->largest, &places, &cap);
-}
-
 // The same decisions as place()'s, with one device.
 static void foresee(struct hearth_offload *o, const struct hearth_offload_params *p, uint64_t vram,
                     struct hearth_placement *out)
 {
     const struct hearth_session *s = o->s;
     const int n_layer = s->model->hp.n_layer;
-    const uint64_t workspace = !s->model->adapters && knows_model(s) ? size_workspace(o, vram) : 0;
     out->vram = vram;
     if (s->model->adapters)
         return;
+    const uint64_t workspace = !o->attention && knows_model(s) ? size_workspace(o, vram) : 0;
     if (workspace && p->layers != 0) {
         const uint64_t room = vram - workspace, through = room_for_through(o, p, room);
         uint64_t left;
@@ -772,12 +818,15 @@ static void foresee(struct hearth_offload *o, const struct hearth_offload_params
     out->head = wants_head(s, p) && head && out->bytes + head <= vram &&
                 is_within_piece(o, &s->model->weights.output);
     out->bytes += out->head ? head : 0;
-    if (!uses_rest(p))
-        return;
-    const uint64_t passing = bytes_for_passing(o, p, vram - out->bytes);
-    out->through |= passing > 0;
-    out->bytes += passing;
-    out->neurons = hearth_hot_count(s, n_layer - out->layers, vram - out->bytes);
+    if (uses_rest(p)) {
+        const uint64_t passing = bytes_for_passing(o, p, vram - out->bytes);
+        out->through |= passing > 0;
+        out->bytes += passing;
+    }
+    if (o->attention)
+        out->bytes += bytes_of_attention(o, p, vram - out->bytes, &out->attention);
+    if (uses_rest(p))
+        out->neurons = hearth_hot_count(s, n_layer - out->layers, vram - out->bytes);
 }
 
 // Nine tenths of what is free; where that is the system's memory, who knows what will be.

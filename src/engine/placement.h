@@ -12,7 +12,8 @@ struct hearth_placement {
     char device[128]; // its name; empty: there is none
     uint64_t vram;    // bytes of its memory that may be used, and of these those that
     uint64_t bytes;   // layers, the head, a prompt's stages and the workspace take
-    int layers;       // the last ones
+    int layers;       // the last ones,
+    int attention;    // or, with experts, so many layers' attention alone
     bool head;
     bool through;     // prompts may pass through it with the other layers, or experts
     uint64_t neurons; // hot ones of these

@@ -551,6 +551,7 @@ static int use_device(struct hearth_session *s, const struct hearth_session_para
     s->work.ffn.sparse.hot = hearth_offload_hot(s->offload);
     s->work.ffn.experts = hearth_offload_experts(s->offload);
     s->work.ffn.through = o->passing;
+    s->work.ffn.elsewhere = o->shared;
     return rc;
 }
 
@@ -765,7 +766,8 @@ int hearth_session_device_stats_at(const struct hearth_session *session, int ind
         stats = (struct hearth_device_stats){.name = hearth_accel_describe(o->a)->name,
                                              .backend = hearth_accel_describe(o->a)->backend,
                                              .works = o->works,
-                                             .layers = o->end - o->first,
+                                             .layers = o->attention ? 0 : o->end - o->first,
+                                             .attention = o->attention ? o->end - o->first : 0,
                                              .head = o->head,
                                              .neurons = o->hot ? o->hot->neurons : 0,
                                              .bytes = a.bytes,

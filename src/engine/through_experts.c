@@ -236,7 +236,7 @@ static uint64_t bytes_of(const struct hearth_session *s, int first, uint64_t lar
 }
 
 uint64_t hearth_through_experts_bytes(const struct hearth_session *s, bool always, uint64_t room,
-                                      uint64_t largest, int *places, size_t *cap)
+                                      uint64_t others, uint64_t largest, int *places, size_t *cap)
 {
     const struct hearth_hparams *hp = &s->model->hp;
     const int first = first_layer(s);
@@ -248,7 +248,7 @@ uint64_t hearth_through_experts_bytes(const struct hearth_session *s, bool alway
         all += own * (uint64_t)hp->n_expert;
         most = own > most ? own : most;
     }
-    if (!all || room >= (always ? all : all - all / LEAST_SHARE))
+    if (!all || room - others >= (always ? all : all - all / LEAST_SHARE))
         return 0;
     const int rows = s->limits.max_rows;
     *cap = (size_t)(rows < HEARTH_EXPERT_ROWS_MOST ? rows : HEARTH_EXPERT_ROWS_MOST);
@@ -319,12 +319,13 @@ static int take_all(struct hearth_through_experts *t, size_t cap, struct hearth_
 
 int hearth_through_experts_open(struct hearth_through_experts **out, const struct hearth_session *s,
                                 struct hearth_accel *a, bool *works, bool always, uint64_t room,
-                                struct hearth_error *err)
+                                uint64_t others, struct hearth_error *err)
 {
     int places;
     size_t cap;
     *out = NULL;
-    if (!hearth_through_experts_bytes(s, always, room, hearth_accel_describe(a)->largest, &places, &cap))
+    if (!hearth_through_experts_bytes(s, always, room, others, hearth_accel_describe(a)->largest, &places,
+                                      &cap))
         return HEARTH_OK;
     struct hearth_through_experts *t = *out = hearth_calloc(1, sizeof *t);
     if (!t)

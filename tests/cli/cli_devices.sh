@@ -147,15 +147,23 @@ tail -n 1 "$tmp/err" >"$tmp/json"
 
 # ---- plans: what run has there; the machine may be another one
 for vram in 1K 200K 300K 1G; do
-    run 0 plan "$model" --machine oneplus-12 --device 0 --vram $vram -c 128 -ub 64 --json
-    cp "$tmp/out" "$tmp/plan"
-    run 0 run "$model" -p "$prompt" -n 3 --temp 0 --device 0 --vram $vram -c 128 -ub 64 --stats json
-    tail -n 1 "$tmp/err" >"$tmp/json"
-    for key in layers head neurons; do
-        [ "$(json "$tmp/plan" device/$key)" = "$(json "$tmp/json" device/$key)" ] ||
-            fail "$vram: of $key the plan has $(json "$tmp/plan" device/$key), run $(json "$tmp/json" device/$key)"
+    for of in "$model" "$experts"; do
+        run 0 plan "$of" --machine oneplus-12 --device 0 --vram $vram -c 128 -ub 64 --json
+        cp "$tmp/out" "$tmp/plan"
+        run 0 run "$of" -p "$prompt" -n 3 --temp 0 --device 0 --vram $vram -c 128 -ub 64 --stats json
+        tail -n 1 "$tmp/err" >"$tmp/json"
+        for key in layers attention head neurons; do
+            [ "$(json "$tmp/plan" device/$key)" = "$(json "$tmp/json" device/$key)" ] ||
+                fail "$vram: of $key the plan has $(json "$tmp/plan" device/$key), run $(json "$tmp/json" device/$key)"
+        done
     done
 done
+[ "$(json "$tmp/json" device/attention)" -gt 1 ] || fail "no attention is on the device"
+run 0 plan "$experts" --machine oneplus-12 --device 0 --vram 1G -c 128
+out_has "attention of the last"
+run 0 run "$experts" -p "$prompt" -n 12 --temp 0 --device 0 -c 128
+same "$tmp/out" "$tmp/want_experts"
+err_has "$name: attention of "
 run 0 plan "$model" --machine oneplus-12 --device 0 --vram 1G -c 128
 out_has "on $name ("
 out_has "layers and the head"

@@ -91,7 +91,7 @@ static void test_head_alone(void **state)
 {
     (void)state;
     need_device();
-    static const char *const names[] = {"models/gpt-oss.Q8_0", "pwri/experts.Q4_0"};
+    static const char *const names[] = {"models/gemma4.Q4_0", "models/qwen35.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
         const struct way way = {.n_threads = 1};
@@ -263,69 +263,11 @@ static void test_parts(void **state)
     close_opened(&o);
 }
 
-// The same with steps beside prompts. Returns the rows that went through the device.
-static uint64_t evaluate_mixed(const char *path, const struct way *way, const struct hearth_batch_row *rows,
-                               int n, float *logits)
-{
-    struct opened o = open_way(path, way);
-    hearth_token tokens[20];
-    for (int i = 0; i < 20; i++)
-        tokens[i] = token_at(o.n_vocab, 0, i);
-    for (int seq = 0; seq < 3; seq++)
-        assert_int_equal(hearth_seq_new(o.session, &err), seq);
-    OK(hearth_prompt(o.session, 0, tokens, 20, NULL, NULL, &err));
-    if (o.session->offload)
-        o.session->offload->rows[0].cap = 3;
-    const uint64_t before = device_stats_of(&o).tokens;
-    OK(hearth_evaluate(o.session, rows, n, sizeof *rows, &err));
-    const uint64_t there = device_stats_of(&o).tokens - before;
-    struct rows r = {logits, o.n_vocab};
-    for (int i = 0; i < n; i++)
-        if (rows[i].wants_logits)
-            take_row(&r, i, hearth_logits(o.session, i));
-    for (int seq = 0; seq < 3; seq++) { // all that was stored
-        OK(hearth_step(o.session, (const int[]){seq}, tokens, 1, &err));
-        take_row(&r, 0, hearth_logits(o.session, 0));
-    }
-    close_opened(&o);
-    return there;
-}
-
 static void test_mixed_parts(void **state)
 {
     (void)state;
     need_device();
-    char path[512];
-    snprintf(path, sizeof path, "%s", make_with("tiny-dense", false));
-    // Prompts of two sequences, of which one goes on with a step; a step of a third. Then a step that rows of a prompt
-    // come after.
-    static const char *const phases[] = {"pppppppp", "ppps", "s", "pspppp"};
-    static const int seqs[] = {1, 2, 0, 2};
-    for (int in_front = 0; in_front < 2; in_front++) {
-        struct hearth_batch_row rows[16] = {{0}};
-        int n = 0;
-        for (int i = 0; i < 3; i++) {
-            const int which = in_front && i == 1 ? 3 : i;
-            for (const char *p = phases[which]; *p; p++, n++)
-                rows[n] =
-                    (struct hearth_batch_row){.seq = seqs[which],
-                                              .pos = -1,
-                                              .token = 5 + 3 * n,
-                                              .phase = *p == 'p' ? HEARTH_PHASE_PROMPT : HEARTH_PHASE_STEP,
-                                              .wants_logits = !p[1]};
-        }
-        struct way way = {.n_threads = 1};
-        struct opened o = open_way(path, &way);
-        const size_t count = 6 * (size_t)o.n_vocab;
-        close_opened(&o);
-        float *want = calloc(count, sizeof *want), *got = calloc(count, sizeof *got);
-        evaluate_mixed(path, &way, rows, n, want);
-        way.device = "0";
-        assert_int_equal(evaluate_mixed(path, &way, rows, n, got), in_front ? 0 : n);
-        assert_memory_equal(got, want, count * sizeof *got);
-        free(want);
-        free(got);
-    }
+    check_mixed_parts(keep(make_with("tiny-dense", false)));
 }
 
 // A device that fails at its n-th call, for many n: the CPU goes on, and no logit is another.
@@ -455,104 +397,18 @@ static void test_shared_weights(void **state)
     check_shared(path, 2 * most, HEARTH_KV_Q8_0);
 }
 
-// With one device, or two that divide the layers.
-static void set_devices(struct way *way, int n)
-{
-    static const float halves[] = {1, 1};
-    way->device = n == 0 ? NULL : n == 1 ? "0" : "0,0";
-    way->shares = halves;
-    way->n_shares = n == 2 ? 2 : 0;
-}
-
-// Sessions without a device, with one, with two, do the same to their sequences.
 static void test_sequences(void **state)
 {
     (void)state;
     need_device();
-    char saved[512];
-    const char *path = keep(make_with("tiny-dense", false));
-    snprintf(saved, sizeof saved, "%s", in_folder("saved"));
-    struct way way = {.n_threads = 1};
-    float *got[3];
-    for (int with = 0; with < 3; with++) {
-        set_devices(&way, with);
-        struct opened o = open_way(path, &way);
-        got[with] = calloc(40, (size_t)o.n_vocab * sizeof(float));
-        struct rows r = {got[with], o.n_vocab};
-        static const int first[] = {0}, second[] = {1}, both[] = {0, 1};
-        assert_int_equal(hearth_seq_new(o.session, &err), 0);
-        prompt(&o, 0, 30, &r, false, NULL);
-        step(&o, first, 1, 1, &r, NULL);
-        OK(hearth_seq_truncate(o.session, 0, 20, &err));
-        step(&o, first, 1, 2, &r, NULL);
-        assert_int_equal(hearth_seq_fork(o.session, 0, 10, &err), 1);
-        step(&o, both, 2, 3, &r, NULL);
-        step(&o, second, 1, 4, &r, NULL);
-        remove(saved);
-        OK(hearth_seq_save(o.session, 1, saved, &err));
-        hearth_seq_free(o.session, 1);
-        const int again = hearth_seq_load(o.session, saved, &err);
-        assert_int_equal(again, 1);
-        step(&o, both, 2, 5, &r, NULL);
-        hearth_seq_free(o.session, 0);
-        assert_int_equal(hearth_seq_new(o.session, &err), 0);
-        prompt(&o, 0, 12, &r, false, NULL);
-        step(&o, both, 2, 6, &r, NULL);
-        close_opened(&o);
-    }
-    int n_vocab = 0;
-    struct opened o = open_way(path, &way);
-    n_vocab = o.n_vocab;
-    close_opened(&o);
-    for (int with = 1; with < 3; with++)
-        assert_memory_equal(got[0], got[with], 11 * (size_t)n_vocab * sizeof(float));
-    for (int with = 0; with < 3; with++)
-        free(got[with]);
+    check_sequences(keep(make_with("tiny-dense", false)));
 }
 
-static void count_layer(void *arg, enum hearth_phase phase, int layer, struct hearth_row row,
-                        const float *normed, const float *stream)
-{
-    (void)phase;
-    (void)layer;
-    (void)row;
-    (void)normed;
-    (void)stream;
-    ++*(int *)arg;
-}
-
-// Some evaluations that are watched, and so the CPU's, among others.
 static void test_watched(void **state)
 {
     (void)state;
     need_device();
-    const char *path = keep(make_with("tiny-dense", false));
-    struct way way = {.n_threads = 1};
-    static const int first[] = {0};
-    float *got[3];
-    int n_vocab = 0, seen = 0;
-    for (int with = 0; with < 3; with++) {
-        set_devices(&way, with);
-        struct opened o = open_way(path, &way);
-        n_vocab = o.n_vocab;
-        got[with] = calloc(20, (size_t)n_vocab * sizeof(float));
-        struct rows r = {got[with], n_vocab};
-        assert_int_equal(hearth_seq_new(o.session, &err), 0);
-        prompt(&o, 0, 30, &r, false, NULL);
-        for (int i = 0; i < 9; i++) {
-            o.session->probes.on_ffn = i % 3 == 1 ? count_layer : NULL;
-            o.session->probes.on_ffn_arg = &seen;
-            if (i == 4)
-                OK(hearth_seq_truncate(o.session, 0, 25, &err));
-            step(&o, first, 1, i, &r, NULL);
-        }
-        assert_int_equal(seen, 3 * o.model->hp.n_layer * (with + 1));
-        close_opened(&o);
-    }
-    for (int with = 1; with < 3; with++)
-        assert_memory_equal(got[0], got[with], 10 * (size_t)n_vocab * sizeof(float));
-    for (int with = 0; with < 3; with++)
-        free(got[with]);
+    check_watched(keep(make_with("tiny-dense", false)));
 }
 
 static void test_refusals(void **state)

@@ -29,6 +29,7 @@ static int check_foreseen(const char *path, struct way way)
         assert_string_equal(got.device, stats.name);
         assert_int_equal(got.vram, way.vram);
         assert_int_equal(got.layers, stats.layers);
+        assert_int_equal(got.attention, stats.attention);
         assert_int_equal(got.head, stats.head);
         assert_int_equal(got.through,
                          o.session->offload->through != NULL || o.session->offload->passing != NULL);
@@ -55,6 +56,8 @@ static void test_foreseen(void **state)
     check_foreseen(path, (struct way){.n_threads = 1, .sparsity = HEARTH_SPARSITY_PREDICT});
     const char *experts = HEARTH_SOURCE_DIR "/tests/golden/models/gpt-oss.Q8_0.gguf";
     check_foreseen(experts, (struct way){.n_threads = 1});
+    check_foreseen(experts, (struct way){.n_threads = 1, .device_layers = 1});
+    check_foreseen(experts, (struct way){.n_threads = 1, .type_k = HEARTH_KV_Q8_0});
     assert_true(check_foreseen(experts, (struct way){.n_threads = 1,
                                                      .device_prompts = HEARTH_DEVICE_PROMPTS_ALWAYS}) > 0);
 }
