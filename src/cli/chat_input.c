@@ -115,6 +115,9 @@ enum chat_input hearth_chat_read(struct chat *c, struct hearth_buffer *text)
     else if (line == LINE_READ)
         line = read_continued(c, text);
     hearth_console_catch_input(false);
+    // Ctrl-C ends what is being written to the terminal, too: no more than a part of a prompt.
+    if (line == LINE_INTERRUPTED || hearth_cli_interrupted())
+        clearerr(stdout);
     if (line == LINE_INTERRUPTED)
         return CHAT_INTERRUPTED;
     if (line == LINE_END && !text->n)
