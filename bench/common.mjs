@@ -51,6 +51,9 @@ export const choice = (fallback, words, about) => ({
     read: (text) => words.includes(text) ? text : undefined,
 });
 
+// Any text that is not empty.
+export const text = (fallback, about) => ({ value: "TEXT", about, fallback, wants: "a text", read: (words) => words || undefined });
+
 // A file to read, as an absolute path.
 export const file = (about) => ({
     value: "FILE", about, wants: "a file that is there", read: (text) => isFile(text) ? resolve(text) : undefined,

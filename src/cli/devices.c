@@ -128,6 +128,7 @@ void hearth_cli_choose_device(const struct hearth_options *o, struct hearth_sess
     params->device_shares = o->tensor_split.values;
     params->n_device_shares = o->tensor_split.n;
     params->device_layers = layers == ALL ? 0 : (int)layers;
+    params->device_hot_percent = o->device_hot < 0 ? 0 : o->device_hot == 0 ? -1 : (int)o->device_hot;
     params->device_inexact = o->device_inexact;
     params->device_prompts = o->op_offload      ? HEARTH_DEVICE_PROMPTS_ALWAYS
                              : o->no_op_offload ? HEARTH_DEVICE_PROMPTS_NEVER

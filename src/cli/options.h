@@ -141,6 +141,7 @@ struct hearth_options {
     const char *device, *gpu_layers;
     struct hearth_size_list vram; // n 0: not given
     struct hearth_share_list tensor_split;
+    int64_t device_hot; // percent; -1: by time
     bool device_inexact, op_offload, no_op_offload;
     bool explain, measure, shape, early_predictors, drift, gates_apart;
     double min_speed;                   // 0: not given

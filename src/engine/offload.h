@@ -28,6 +28,7 @@ struct hearth_offload_params {
     const float *shares; // [n_shares] of the layers, of each device; n_shares 0: by speed and room
     int n_vrams, n_shares;
     int layers;      // of all devices; the head is one behind the last; or HEARTH_OFFLOAD_ALL
+    int hot_percent; // of hot neurons and experts: device_hot_percent of struct hearth_session_params
     int fail_device; // for tests: which one device.fail_at is of
     enum hearth_device_prompts prompts; // of a session with one device; with several never
 };

@@ -542,11 +542,17 @@ static int place_head_somewhere(struct hearth_offload *const *devices, int n, st
     return HEARTH_OK;
 }
 
+static int hot_share(int percent)
+{
+    return percent == 0 ? HEARTH_SHARE_BY_TIME : percent < 0 ? 0 : (percent * HEARTH_SHARE_ALL + 50) / 100;
+}
+
 // What is left is for the hot neurons of the layers before all devices', and for hot experts: each device has them of a
 // part of the layers as large as its part of the room.
-static int place_hot(struct hearth_offload *const *devices, int n, struct hearth_error *err)
+static int place_hot(struct hearth_offload *const *devices, int n, int percent, struct hearth_error *err)
 {
     const struct hearth_session *s = devices[0]->s;
+    const int share = hot_share(percent);
     double all = 0, before = 0;
     struct hearth_hot *next = NULL;
     struct hearth_hot_experts *next_experts = NULL;
@@ -569,10 +575,13 @@ static int place_hot(struct hearth_offload *const *devices, int n, struct hearth
         end = first;
         end_experts = first_experts;
         if (o->hot) {
+            hearth_share_fix(&o->hot->share, share);
             o->hot->next = next;
             next = o->hot;
         }
         if (o->experts) {
+            hearth_share_fix(&o->experts->shares[0], share);
+            hearth_share_fix(&o->experts->shares[1], share);
             o->experts->next = next_experts;
             next_experts = o->experts;
         }
@@ -642,7 +651,7 @@ static int place(struct hearth_offload *first, const struct hearth_offload_param
     if (!rc && first->attention)
         rc = divide_layers(devices, n, p, err);
     if (!rc && uses_rest(p))
-        rc = place_hot(devices, n, err);
+        rc = place_hot(devices, n, p->hot_percent, err);
     // What a device has no memory for is another's, or stays with the CPU.
     for (int i = 0; i < n && !rc; i++) {
         struct hearth_error full;

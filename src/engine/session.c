@@ -439,6 +439,9 @@ static int check_params(const struct hearth_model *m, const struct hearth_sessio
     if (p->device_layers < 0)
         return hearth_fail_param(err, HEARTH_E_INVALID, "device_layers",
                                  "%d layers of a device (device_layers) make no sense", p->device_layers);
+    if (p->device_hot_percent < -1 || p->device_hot_percent > 100)
+        return hearth_fail_param(err, HEARTH_E_INVALID, "device_hot_percent",
+                                 "device_hot_percent must be -1 to 100, not %d", p->device_hot_percent);
     if ((unsigned)p->device_prompts > HEARTH_DEVICE_PROMPTS_NEVER)
         return hearth_fail_param(err, HEARTH_E_INVALID, "device_prompts", "there is no device_prompts %d",
                                  (int)p->device_prompts);
@@ -507,6 +510,7 @@ static struct hearth_offload_params offload_params(const struct hearth_session_p
                                           .n_vrams = p->n_vrams,
                                           .n_shares = p->n_device_shares,
                                           .layers = p->device_layers ? p->device_layers : HEARTH_OFFLOAD_ALL,
+                                          .hot_percent = p->device_hot_percent,
                                           .prompts = p->device_prompts};
 }
 

@@ -36,15 +36,22 @@ static void begin_class(struct hearth_share_class *c, int share)
 
 void hearth_share_init(struct hearth_share *s)
 {
-    *s = (struct hearth_share){0};
+    *s = (struct hearth_share){.fixed = HEARTH_SHARE_BY_TIME};
     for (int i = 0; i < HEARTH_SHARE_CLASSES; i++)
         begin_class(&s->classes[i], HEARTH_SHARE_ALL);
+}
+
+void hearth_share_fix(struct hearth_share *s, int share)
+{
+    s->fixed = share;
 }
 
 // What is known of the last class is the best guess at one that nobody has seen.
 int hearth_share_of(const struct hearth_share *s, int n_rows)
 {
     const struct hearth_share_class *c = &s->classes[class_of(n_rows)], *last = &s->classes[s->last];
+    if (s->fixed != HEARTH_SHARE_BY_TIME)
+        return s->fixed;
     return c->known ? c->tried : last->known ? last->best : HEARTH_SHARE_ALL;
 }
 
@@ -85,7 +92,7 @@ void hearth_share_note(struct hearth_share *s, int n_rows)
     struct hearth_share_class *c = &s->classes[class];
     const float ns = (float)s->all_ns, wait = s->all_ns ? (float)s->wait_ns / ns : 0.0f;
     s->all_ns = s->wait_ns = 0;
-    if (ns == 0.0f) // nothing was shared
+    if (ns == 0.0f || s->fixed != HEARTH_SHARE_BY_TIME) // nothing was shared, or nothing is to be learnt
         return;
     if (!c->known) {
         begin_class(c, hearth_share_of(s, n_rows));

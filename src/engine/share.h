@@ -10,7 +10,8 @@
 #include <stdint.h>
 
 // Shares are so many of these parts.
-#define HEARTH_SHARE_ALL 16
+#define HEARTH_SHARE_ALL     16
+#define HEARTH_SHARE_BY_TIME (-1)
 // Classes of rows: 1, 2, 3 and 4, 5 to 8, and so on.
 #define HEARTH_SHARE_CLASSES 16
 
@@ -29,13 +30,16 @@ struct hearth_share_class {
 
 struct hearth_share {
     struct hearth_share_class classes[HEARTH_SHARE_CLASSES];
-    int last; // class of the last evaluation
+    int last;  // class of the last evaluation
+    int fixed; // see hearth_share_fix()
     // Of the evaluation that is going on.
     uint64_t all_ns, wait_ns;
 };
 
 // All is the device's at first.
 void hearth_share_init(struct hearth_share *s);
+// The device has this share of all evaluations from now on. HEARTH_SHARE_BY_TIME: the best one is looked for.
+void hearth_share_fix(struct hearth_share *s, int share);
 // The device's part of an evaluation of n_rows.
 int hearth_share_of(const struct hearth_share *s, int n_rows);
 // An evaluation is over, which spent all_ns on shared work, wait_ns of it waiting for the device, with that share.

@@ -38,6 +38,8 @@ for list in "1G," "1G,,1G" "1G,x"; do
     run 2 run "$model" -p "$prompt" --device 0,0 --vram "$list"
     err_has "must be a size such as 512M or 2G, or at most 16 of them, separated by commas"
 done
+run 2 run "$model" -p "$prompt" --device 0 --device-hot 101
+err_has "must be a whole number from -1 to 100"
 run 2 run "$model" -p "$prompt" --device 0 --vram 6
 err_has "that would be bytes; did you mean 6G or 6M?"
 run 2 run "$model" -p "$prompt" -ngl 3 --op-offload -nopo
@@ -144,6 +146,21 @@ err_has "what several devices would have is not foreseen"
 run 0 run "$model" -p "$prompt" -n 3 --temp 0 --stats json
 tail -n 1 "$tmp/err" >"$tmp/json"
 [ "$(json "$tmp/json" device)" = null ] || fail "there is a device where none was asked for"
+
+# ---- experts that both have, divided as the option says
+rows_with() { # PERCENT: rows of experts that the device computed
+    run 0 run "$experts" -p "$prompt" -n 12 --temp 0 --device 0 --vram 64M -nopo --device-hot "$1" --stats json
+    same "$tmp/out" "$tmp/want_experts"
+    tail -n 1 "$tmp/err" >"$tmp/json"
+    rows=$(json "$tmp/json" device/expert_rows)
+}
+rows_with 100
+all_rows=$rows
+rows_with 50
+half_rows=$rows
+rows_with 0
+[ "$rows" = 0 ] && [ "$half_rows" -gt 0 ] && [ "$half_rows" -lt "$all_rows" ] ||
+    fail "--device-hot 0, 50, 100: $rows, $half_rows, $all_rows rows of experts on the device"
 
 # ---- plans: what run has there; the machine may be another one
 for vram in 1K 200K 300K 1G; do

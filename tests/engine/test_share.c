@@ -97,6 +97,25 @@ static void test_change(void **state)
     }
 }
 
+// A share that somebody asked for stays, whatever steps take.
+static void test_fixed(void **state)
+{
+    (void)state;
+    for (int share = 0; share <= HEARTH_SHARE_ALL; share += HEARTH_SHARE_ALL / 4) {
+        struct hearth_share s;
+        hearth_share_init(&s);
+        hearth_share_fix(&s, share);
+        for (size_t i = 0; i < sizeof all_sides / sizeof *all_sides; i++)
+            for (int rows = 1; rows <= 4; rows++) {
+                run(&s, &all_sides[i], rows, 300, 0);
+                assert_int_equal(hearth_share_of(&s, rows), share);
+            }
+        hearth_share_fix(&s, HEARTH_SHARE_BY_TIME);
+        run(&s, &all_sides[3], 1, 2000, 0);
+        assert_int_equal(hearth_share_of(&s, 1), 0);
+    }
+}
+
 static void test_parts(void **state)
 {
     (void)state;
@@ -121,6 +140,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shrinking),
         cmocka_unit_test(test_change),
+        cmocka_unit_test(test_fixed),
         cmocka_unit_test(test_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
