@@ -13,8 +13,6 @@ import time
 import torch
 
 import data
-import gguf_model
-from grow import grow, larger
 from model import ACTIVATIONS, Config, Model
 from optim import Muon
 
@@ -24,8 +22,9 @@ def arguments():
     p.add_argument("--corpus", help="folder or tar archive of .txt books (needed for the first run only)")
     p.add_argument("--out", required=True, help="working folder: prepared data and checkpoints")
     p.add_argument("--activation", choices=ACTIVATIONS, default="drelu")
-    p.add_argument("--grow", metavar="FILE.gguf", help="begin with this trained model, made twice as wide")
-    p.add_argument("--layers", type=int, default=8, help="layers of the model that --grow makes (default 8)")
+    for name in ("hidden", "ffn", "layers", "heads", "kv-heads"):
+        size = getattr(Config, name.replace("-", "_"))
+        p.add_argument(f"--{name}", type=int, default=size, metavar="N", help=f"shape of the model (default {size})")
     p.add_argument("--hold-out", action="append", metavar="FILE.txt", help="book kept for validation (repeatable)")
     p.add_argument("--minutes", type=float, default=30, help="training time, summed over resumptions (default 30)")
     p.add_argument("--steps", type=int, default=0, help="stop after so many steps, if that comes first")
@@ -51,8 +50,9 @@ class Trainer:
         torch.manual_seed(args.seed)
         self.args = args
         self.path = os.path.join(args.out, f"{args.activation}.pt")
-        self.model = self.first_model().to(args.device)
-        self.cfg = self.model.cfg
+        self.cfg = Config(hidden=args.hidden, ffn=args.ffn, layers=args.layers, heads=args.heads, kv_heads=args.kv_heads,
+                          activation=args.activation)
+        self.model = Model(self.cfg).to(args.device)
         self.make_optimisers(torch.bfloat16 if args.precision == "bf16" else torch.float32)
         self.batches = data.Batches(os.path.join(args.out, "data"), self.cfg.context, args.batch, args.seed)
         self.val = torch.from_numpy(data.val_rows(os.path.join(args.out, "data"), self.cfg.context))
@@ -61,19 +61,6 @@ class Trainer:
         self.precision = None
         if os.path.exists(self.path):
             self.load()
-
-    def first_model(self):
-        """What training begins with: small random weights, or a trained model made larger."""
-        args = self.args
-        if not args.grow:
-            return Model(Config(activation=args.activation))
-        small = gguf_model.load(args.grow, Config().context)[0]
-        if small.cfg.activation != args.activation or args.layers < small.cfg.layers:
-            raise SystemExit(f"{args.grow}: {small.cfg.activation}, {small.cfg.layers} layers; "
-                             "--activation is to be the same, --layers no less")
-        model = Model(larger(small.cfg, args.layers, Config().context))
-        model.load_state_dict(grow(small.state_dict(), small.cfg, args.layers, args.seed))
-        return model
 
     def make_optimisers(self, dtype):
         args, inner = self.args, [p for p in self.model.blk.parameters() if p.ndim == 2]
