@@ -12,7 +12,8 @@ import { count, counts, file, hearthBench, median, newFile, options, root, run, 
 const o = options("A session that divides work between a device and the CPU, beside fixed shares.", {
     model: file("a model with hot neurons (a sparse pack) or hot experts, in place of a synthetic pack"),
     device: text("0", "the device, by its number or a part of its name"),
-    vram: text("1G", "of its memory; the rest of the model is the CPU's"),
+    vram: text("1G", "of its memory"),
+    layers: count(1, "whole layers, or layers' attention, that the device has besides, at most"),
     shares: counts([0, 25, 50, 75, 100], "fixed shares of the device, per cent", 0),
     texts: count(4, "texts that a run begins with"),
     gen: count(64, "tokens of each text before the next one ends"),
@@ -27,7 +28,7 @@ const ways = [{ name: "by time", percent: -1 }, ...o.shares.map((percent) => ({ 
 // Tokens a second of all texts together, for each number of texts that are left.
 function measure(percent) {
     const rows = hearthBench(model, o.threads, ["-r", 1, "-p", 0, "-n", o.gen, "-npl", alive.join(","), "--roof", 0, "--device", o.device,
-                                                "--vram", o.vram, "--device-hot", percent]);
+                                                "--vram", o.vram, "-ngl", o.layers, "--device-hot", percent]);
     return rows.map((row) => row.avg_ts);
 }
 
