@@ -452,7 +452,7 @@ struct hearth_session_params {
     enum hearth_device_prompts device_prompts; // of a session with one device
     int n_vrams, n_device_shares;              // lengths of the lists that follow
     // Per cent of what the device has of hot neurons and experts that it computes in each evaluation, where the CPU has
-    // them in memory, too: 1 to 100, -1: none. 0: as much as makes steps fastest, by the time that they took.
+    // them in memory, too: 1 to 100. 0: as much as makes steps fastest, by the time that they took. -1: it has none.
     int device_hot_percent;
     // [n_vrams] the same as `vram`, which does not count then, of each device; read while the session opens. n_vrams is
     // 0, or the number of devices.

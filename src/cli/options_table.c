@@ -410,9 +410,9 @@ const struct hearth_option hearth_option_table[] = {
      "put so many layers on the devices, at most, the last ones; the head is one more. all: as many as there is "
      "memory for, as without this option. Without --device the first GPU, if there is one",
      AT(gpu_layers)},
-    {"--device-hot", NULL, HEARTH_OPTION_INT, "PERCENT", "-1", NULL, -1, 100, EVALUATE, "Resources",
-     "of hot neurons and experts that a device has and the CPU, too, have the device compute so many; -1: as many as "
-     "makes steps fastest, by the time that they took",
+    {"--device-hot", NULL, HEARTH_OPTION_INT, "PERCENT", "-1", NULL, -1, 100, EVALUATE | PLAN, "Resources",
+     "of hot neurons and experts that a device has and the CPU, too, have the device compute so many; 0: put none there; "
+     "-1: as many as makes steps fastest, by the time that they took",
      AT(device_hot)},
     {"--op-offload", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, (EVALUATE | PLAN) & ~BENCH,
      "Resources",

@@ -760,7 +760,7 @@ static int open_source(struct packer *p, const char *in)
     if (rc)
         return rc;
     p->arch = hearth_arch_find(name);
-    char known[200];
+    char known[HEARTH_ARCH_NAMES];
     hearth_arch_names(known, sizeof known);
     if (!p->arch)
         return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,

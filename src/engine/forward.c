@@ -96,8 +96,17 @@ static void norm_heads(const struct hearth_session *s, float *x, int n_heads, in
     }
 }
 
-// What happens to a token's queries, or its keys, between projection and use: bias, norm of each head,
-// rotation.
+static void norm_all(const struct hearth_session *s, float *x, int n_heads, int dim,
+                     const struct hearth_weight *w)
+{
+    if (w->data && w->k == (size_t)dim)
+        norm_heads(s, x, n_heads, dim, hearth_vector_of(w));
+    else if (w->data)
+        norm_heads(s, x, 1, n_heads * dim, hearth_vector_of(w));
+}
+
+// What happens to a token's queries, or its keys, between projection and use: bias, norm, rotation, or rotation before
+// the norm.
 static void prepare_heads(const struct hearth_session *s, int layer, float *x, int n_heads,
                           const struct hearth_weight *bias, const struct hearth_weight *head_norm,
                           const float *cos_sin)
@@ -107,11 +116,25 @@ static void prepare_heads(const struct hearth_session *s, int layer, float *x, i
     const int dim = hearth_head_dim_of(hp, layer);
     if (bias->data)
         kernels->add(x, hearth_vector_of(bias), bias->k);
-    if (head_norm->data)
-        norm_heads(s, x, n_heads, dim, hearth_vector_of(head_norm));
+    if (!hp->norm_behind)
+        norm_all(s, x, n_heads, dim, head_norm);
     if (cos_sin)
         kernels->rope(x, cos_sin, (size_t)n_heads, (size_t)dim, (size_t)hearth_n_rot_of(hp, layer),
                       hp->positions == HEARTH_POS_ROPE_NEOX);
+    if (hp->norm_behind)
+        norm_all(s, x, n_heads, dim, head_norm);
+}
+
+// Queries far from the beginning grow, so that attention over many positions stays as sharp ("Llama 4", and Ministral 3).
+static void grow(const struct hearth_session *s, int row, float *q, int n)
+{
+    const struct hearth_hparams *hp = &s->model->hp;
+    if (hp->q_growth == 0.0f)
+        return;
+    const int steps = s->batch.rows[row].pos / hp->q_growth_step;
+    const float by = (float)(1.0 + (double)hp->q_growth * log1p((double)steps));
+    for (int i = 0; i < n && steps; i++)
+        q[i] *= by;
 }
 
 // Cosines and sines of a token's position in a layer; NULL: nothing rotates.
@@ -119,7 +142,7 @@ static const float *rotation_of(const struct hearth_session *s, int layer, int r
 {
     const struct hearth_hparams *hp = &s->model->hp;
     const bool windowed = hearth_window_of(hp, layer) != 0;
-    if (hp->positions == HEARTH_POS_LEARNED || (hp->rope_windowed && !windowed))
+    if (!hearth_rotates(hp, layer))
         return NULL;
     if (windowed && hp->rope_theta_window > 0)
         return hearth_row_of(s->work.cos_sin_window, row, hp->n_rot_window);
@@ -167,6 +190,7 @@ static void store_task(void *arg, int task, int worker)
         memcpy(q + (size_t)i * dim, q_gate + 2 * (size_t)i * dim, dim * sizeof *q);
 
     prepare_heads(s, j->layer, q, hp->n_head, &w->attn_q_b, &w->attn_q_norm, cos_sin);
+    grow(s, row, q, hp->n_head * head_dim);
     if (hearth_keys_of(hp, j->layer) != j->layer)
         return;
     if (!hearth_has(&w->attn_v))

@@ -95,6 +95,12 @@ static const float *rate(const struct hearth_moe_work *w, int layer, int row)
         return scores;
     float *choices = hearth_row_of(w->choices, row, hp->n_expert);
     memcpy(choices, scores, (size_t)hp->n_expert * sizeof *choices);
+    if (hp->softmax_choice) {
+        float total;
+        w->c->kernels->softmax_tile(choices, (size_t)hp->n_expert, 1.0f, &total);
+        for (int e = 0; e < hp->n_expert; e++)
+            choices[e] /= total;
+    }
     if (l->ffn_choice_b.data)
         w->c->kernels->add(choices, hearth_vector_of(&l->ffn_choice_b), (size_t)hp->n_expert);
     if (hp->n_group)
@@ -283,6 +289,12 @@ int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int lay
 
 // ---- opening
 
+// Whether something else than scores decides which experts are chosen.
+static bool has_choices(const struct hearth_hparams *hp)
+{
+    return hp->expert_gating == HEARTH_GATING_SIGMOID || hp->n_group || hp->softmax_choice;
+}
+
 void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int max_steps, bool seen,
                         struct hearth_arena *a)
 {
@@ -291,8 +303,7 @@ void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int max_steps, 
     const size_t steps = (size_t)max_steps * used;
     const size_t guesses = GUESS_ROWS * used > n ? GUESS_ROWS * used : n, f32 = sizeof(float);
     w->scores = hearth_arena_take(a, t, n * f32);
-    w->choices =
-        hearth_arena_take(a, hp->expert_gating == HEARTH_GATING_SIGMOID || hp->n_group ? t : 0, n * f32);
+    w->choices = hearth_arena_take(a, has_choices(hp) ? t : 0, n * f32);
     w->normed = hearth_arena_take_rows(a, hp->router_scale != 1.0f ? t : 0, (size_t)max_steps,
                                        (size_t)hp->n_embd * f32);
     w->ids = hearth_arena_take(a, t * used, sizeof *w->ids);

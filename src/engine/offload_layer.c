@@ -56,9 +56,19 @@ static const struct hearth_accel_memory *rotation_of(const struct hearth_offload
 {
     const struct hearth_hparams *hp = o->s->context.hp;
     const bool windowed = hearth_window_of(hp, layer) != 0;
-    if (hp->positions == HEARTH_POS_LEARNED || (hp->rope_windowed && !windowed))
+    if (!hearth_rotates(hp, layer))
         return NULL;
     return windowed && hp->rope_theta_window > 0 ? &rows->cos_sin_window : &rows->cos_sin;
+}
+
+// Of each head, or of all together.
+static void norm_heads(struct hearth_offload *o, const struct hearth_accel_memory *x, size_t heads,
+                       const struct hearth_accel_weight *w, size_t n)
+{
+    const struct hearth_hparams *hp = o->s->context.hp;
+    const size_t each = w->k == (size_t)hp->head_dim ? heads : 1;
+    if (w->n)
+        hearth_accel_norm(o->a, x, x, w, NULL, false, hp->norm_eps, n * each);
 }
 
 static void prepare_heads(struct hearth_offload *o, const struct hearth_offload_rows *rows,
@@ -69,11 +79,13 @@ static void prepare_heads(struct hearth_offload *o, const struct hearth_offload_
     const struct hearth_hparams *hp = o->s->context.hp;
     const size_t n = (size_t)rows->n, heads = (size_t)n_heads;
     hearth_accel_add_bias(o->a, x, bias, n);
-    if (head_norm->n)
-        hearth_accel_norm(o->a, x, x, head_norm, NULL, false, hp->norm_eps, n * heads);
+    if (!hp->norm_behind)
+        norm_heads(o, x, heads, head_norm, n);
     if (cos_sin)
         hearth_accel_rope(o->a, x, cos_sin, heads, (size_t)hp->head_dim, (size_t)hp->n_rot,
                           hp->positions == HEARTH_POS_ROPE_NEOX, n);
+    if (hp->norm_behind)
+        norm_heads(o, x, heads, head_norm, n);
 }
 
 void hearth_offload_project(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)

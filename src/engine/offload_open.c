@@ -76,7 +76,7 @@ static bool knows_model(const struct hearth_session *s)
 {
     const struct hearth_hparams *hp = &s->model->hp;
     const struct hearth_kv *kv = &s->kv;
-    return !(hp->n_expert && hp->parallel) && !hp->attn_gated && !hp->value_norm &&
+    return !(hp->n_expert && hp->parallel) && !hp->attn_gated && !hp->value_norm && hp->q_growth == 0.0f &&
            !hp->recurrence.n_layers && !hp->latent.rank && hp->head_dim == hp->value_dim &&
            hp->head_dim <= HEARTH_ACCEL_MAX_DIM &&
            (kv->type_k == HEARTH_TYPE_F16 || kv->type_k == HEARTH_TYPE_F32) &&
@@ -544,7 +544,7 @@ static int place_head_somewhere(struct hearth_offload *const *devices, int n, st
 
 static int hot_share(int percent)
 {
-    return percent == 0 ? HEARTH_SHARE_BY_TIME : percent < 0 ? 0 : (percent * HEARTH_SHARE_ALL + 50) / 100;
+    return percent ? (percent * HEARTH_SHARE_ALL + 50) / 100 : HEARTH_SHARE_BY_TIME;
 }
 
 // What is left is for the hot neurons of the layers before all devices', and for hot experts: each device has them of a
@@ -594,6 +594,11 @@ static int place_hot(struct hearth_offload *const *devices, int n, int percent, 
 static bool uses_rest(const struct hearth_offload_params *p)
 {
     return p->layers == HEARTH_OFFLOAD_ALL || p->vram || p->n_vrams;
+}
+
+static bool uses_hot(const struct hearth_offload_params *p)
+{
+    return uses_rest(p) && p->hot_percent >= 0;
 }
 
 // What attention of layers takes of a device's room, if it has all of that.
@@ -650,7 +655,7 @@ static int place(struct hearth_offload *first, const struct hearth_offload_param
         rc = place_passing(first, p, err);
     if (!rc && first->attention)
         rc = divide_layers(devices, n, p, err);
-    if (!rc && uses_rest(p))
+    if (!rc && uses_hot(p))
         rc = place_hot(devices, n, p->hot_percent, err);
     // What a device has no memory for is another's, or stays with the CPU.
     for (int i = 0; i < n && !rc; i++) {
@@ -834,7 +839,7 @@ static void foresee(struct hearth_offload *o, const struct hearth_offload_params
     }
     if (o->attention)
         out->bytes += bytes_of_attention(o, p, vram - out->bytes, &out->attention);
-    if (uses_rest(p))
+    if (uses_hot(p))
         out->neurons = hearth_hot_count(s, n_layer - out->layers, vram - out->bytes);
 }
 

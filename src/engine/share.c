@@ -5,7 +5,7 @@
 // Evaluations of a trial: one alone may have had bad luck.
 #define TRIAL 2
 // Evaluations between two trials, at least and at most: what a trial may cost is to be little beside them.
-#define LEAST_PATIENCE 2
+#define LEAST_PATIENCE 1
 #define MOST_PATIENCE  128
 // What bad trials may cost, as a share of all time, and the most evaluations that are waited for its sake.
 #define COST      0.01f

@@ -133,6 +133,9 @@ struct hearth_arch {
     bool token_gives;        // tokens may give each layer something beside the stream
     float rope_theta_window; // as in struct hearth_hparams, unless the file has another
     bool rope_windowed, yarn_exact;         // same
+    int still_period;                       // of so many layers the last one does not rotate; 0: all do
+    bool norm_behind, softmax_choice;       // as in struct hearth_hparams
+    bool q_growth;                          // same: the file may say how much
     bool rope_long;                         // there may be a second table of frequencies, for longer texts
     enum hearth_recurrence_kind recurrence; // of the layers that do not attend
     bool rec_grouped;                       // as in struct hearth_recurrence
@@ -141,11 +144,14 @@ struct hearth_arch {
     const struct hearth_binding *globals, *layer; // each ends with a NULL name
 };
 
-extern const struct hearth_arch hearth_arch_bamboo, hearth_arch_deepseek2, hearth_arch_falcon,
-    hearth_arch_gemma3, hearth_arch_gemma4, hearth_arch_glm4moe, hearth_arch_gptoss, hearth_arch_granitemoe,
-    hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_opt, hearth_arch_phi3,
-    hearth_arch_qwen2, hearth_arch_qwen3, hearth_arch_qwen3moe, hearth_arch_qwen3next, hearth_arch_qwen35,
-    hearth_arch_qwen35moe, hearth_arch_smallthinker;
+extern const struct hearth_arch hearth_arch_bamboo, hearth_arch_deepseek2, hearth_arch_dots1,
+    hearth_arch_ernie, hearth_arch_ernie_moe, hearth_arch_falcon, hearth_arch_gemma3, hearth_arch_gemma4,
+    hearth_arch_glm4, hearth_arch_glm4moe, hearth_arch_gptoss, hearth_arch_granite, hearth_arch_granitemoe,
+    hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe, hearth_arch_lfm2, hearth_arch_lfm2moe,
+    hearth_arch_llama, hearth_arch_minimax_m2, hearth_arch_mistral3, hearth_arch_olmoe, hearth_arch_opt,
+    hearth_arch_phi3, hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen3, hearth_arch_qwen35,
+    hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next, hearth_arch_seed_oss,
+    hearth_arch_smallthinker, hearth_arch_smollm3;
 
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);
@@ -159,6 +165,8 @@ bool hearth_arch_packs(const struct hearth_arch *arch);
 
 // The i-th of all, by name; NULL where there is none.
 const struct hearth_arch *hearth_arch_at(size_t i);
+
+#define HEARTH_ARCH_NAMES 400 // bytes that all names take, and more
 
 // All names, "bamboo, falcon, ...", cut to `size` bytes: for messages.
 void hearth_arch_names(char *out, size_t size);

@@ -447,7 +447,8 @@ static int read_gating(const struct reader *r, const struct hearth_arch *arch, s
                         "%s: experts chosen by function %d are not supported (softmax, 1 and 3, and sigmoid, "
                         "2, are)",
                         hearth_gguf_path(r->g), gating);
-    if (!rc && gating != SIGMOID && has_choice_bias(r, arch, hp))
+    hp->softmax_choice = arch->softmax_choice && gating != SIGMOID;
+    if (!rc && gating != SIGMOID && !arch->softmax_choice && has_choice_bias(r, arch, hp))
         rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                          "%s: experts chosen by a bias and softmax are not supported for architecture %s",
                          hearth_gguf_path(r->g), arch->name);
@@ -475,6 +476,7 @@ static int read_shared(const struct reader *r, const struct hearth_arch *arch, s
 
 static int read_experts(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
+    int step = 1;
     hp->n_ff_exp = hp->n_ff;
     hp->early_router = arch->early_router;
     int rc = read_range(r, "expert_used_count", true, 1, hp->n_expert, &hp->n_expert_used);
@@ -482,6 +484,12 @@ static int read_experts(const struct reader *r, const struct hearth_arch *arch, 
         rc = read_range(r, "expert_feed_forward_length", hp->n_ff_exp == 0, 1, 4 * MAX_DIM, &hp->n_ff_exp);
     if (!rc && hearth_arch_has_need(arch, HEARTH_LEADING))
         rc = read_range(r, "leading_dense_block_count", false, 0, hp->n_layer - 1, &hp->n_dense);
+    if (!rc && hearth_gguf_find(r->g, key_of(r, "interleave_moe_layer_step").text))
+        rc = read_range(r, "interleave_moe_layer_step", true, 1, HEARTH_MAX_LAYERS, &step);
+    if (!rc && step != 1)
+        rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                         "%s: experts in one of %d layers (interleave_moe_layer_step) are not supported",
+                         hearth_gguf_path(r->g), step);
     if (!rc && hp->n_dense && !hp->n_ff)
         rc = hearth_fail(r->err, HEARTH_E_FORMAT,
                          "%s: feed_forward_length is missing for %d layers without experts",
@@ -565,16 +573,30 @@ static int read_yarn(const struct reader *r, const struct hearth_arch *arch, str
     if (y->share <= 0 || factor <= 1.0f)
         return rc;
     // What the paper multiplies cosines and sines by, models with latent attention multiply scores by, and
-    // say how much: a tenth of the mscale_all_dim that they were trained with.
+    // say how much: a tenth of the mscale_all_dim that they were trained with. Those whose queries grow say the whole of
+    // it, and divide by it.
     float by_log = 0.0f;
-    if (!rc && arch->latent)
+    if (!rc && (arch->latent || arch->q_growth))
         rc = read_float(r, "rope.scaling.yarn_log_multiplier", false, 0.0f, 1e3f, &by_log);
     const float scale = 1.0f + by_log * logf(factor);
-    if (by_log > 0)
+    const double usual = 1.0 + 0.1 * log((double)factor);
+    if (by_log > 0 && arch->latent)
         hp->attn_scale *= scale * scale;
     else
-        hp->rope_attn *= (float)(1.0 + 0.1 * log((double)factor));
+        hp->rope_attn *= (float)(usual / (1.0 + 0.1 * (double)by_log * log((double)factor)));
     return rc;
+}
+
+// Which layers do not rotate, and how queries grow with their position.
+static int read_rotation_of_layers(const struct reader *r, const struct hearth_arch *arch,
+                                   struct hearth_hparams *hp)
+{
+    for (int i = 0; arch->still_period && i < hp->n_layer; i++)
+        hp->still[i / 64] |= (uint64_t)((i + 1) % arch->still_period == 0) << (i % 64);
+    hp->norm_behind = arch->norm_behind;
+    hp->q_growth_step = hp->yarn.n_ctx_orig;
+    return arch->q_growth ? read_float(r, "attention.temperature_scale", false, 0.0f, 1e3f, &hp->q_growth)
+                          : HEARTH_OK;
 }
 
 static int read_rope_scaling(const struct reader *r, const struct hearth_arch *arch,
@@ -619,6 +641,11 @@ static int read_positions(const struct reader *r, const struct hearth_arch *arch
         return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                            "%s: positions by attention bias (ALiBi) are not supported",
                            hearth_gguf_path(r->g));
+    // Where positions have several parts, rows are in the other order.
+    const struct hearth_gguf_kv *parts = hearth_gguf_find(r->g, key_of(r, "rope.dimension_sections").text);
+    if (hp->positions == HEARTH_POS_ROPE && parts && parts->count && hearth_gguf_kv_i64(parts, 0) > 0)
+        return hearth_fail(r->err, HEARTH_E_UNSUPPORTED, "%s: positions of several parts are not supported",
+                           hearth_gguf_path(r->g));
     hp->n_rot = hp->head_dim;
     hp->rope_theta = 10000.0f;
     int rc = read_range(r, "rope.dimension_count", false, 1, 4096, &hp->n_rot);
@@ -642,7 +669,9 @@ static int read_positions(const struct reader *r, const struct hearth_arch *arch
     hp->yarn.n_ctx_orig = hp->n_ctx_train;
     if (!rc && arch->rope_long)
         rc = read_range(r, "rope.scaling.original_context_length", false, 1, INT_MAX, &hp->yarn.n_ctx_orig);
-    return rc ? rc : read_rope_scaling(r, arch, hp);
+    if (!rc)
+        rc = read_rope_scaling(r, arch, hp);
+    return rc ? rc : read_rotation_of_layers(r, arch, hp);
 }
 
 static int read_norm(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)

@@ -117,7 +117,7 @@ static int find_arch(struct hearth_model *m, struct hearth_error *err)
     if (rc)
         return rc;
     m->arch = hearth_arch_find(name);
-    char known[200];
+    char known[HEARTH_ARCH_NAMES];
     hearth_arch_names(known, sizeof known);
     if (!m->arch)
         return hearth_fail(err, HEARTH_E_UNSUPPORTED,

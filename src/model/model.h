@@ -58,19 +58,19 @@ static inline struct hearth_weight hearth_expert(const struct hearth_weight *all
 // experts, D head_dim, S the shared expert's neurons. Biases (_b) are absent where the model has none. Of
 // latent attention (struct hearth_latent): C rank, R n_rot, A q_rank, N still, O value.
 struct hearth_layer {
-    struct hearth_weight attn_norm, attn_norm_b;        // [E] before attention
-    struct hearth_weight attn_q, attn_k, attn_v;        // [Q x E] [KV x E] [KV x E]
-    struct hearth_weight attn_q_b, attn_k_b, attn_v_b;  // [Q] [KV] [KV]
-    struct hearth_weight attn_qkv;                      // [Q + 2 KV x E] where the file has them fused:
-                                                        // the three above are its rows
-    struct hearth_weight attn_q_norm, attn_k_norm;      // [D] RMSNorm of each head before rotation
-    struct hearth_weight attn_sinks;                    // [heads] a score that takes part, of no value
-    struct hearth_weight attn_q_a, attn_q_a_norm;       // [A x E] [A] queries in two steps, or none:
-    struct hearth_weight attn_q_up;                     // [heads (N + R) x A]
-    struct hearth_weight attn_kv_a, attn_kv_a_norm;     // [C + R x E] [C] a position's latent vector and key
-    struct hearth_weight attn_kv_up;                    // [heads (N + O) x C] keys' and values' shares, or
-    struct hearth_weight attn_k_up, attn_v_up;          // [heads C x N] the keys' turned, [heads O x C]
-    struct hearth_weight attn_out, attn_out_b;          // [E x Q] [E]
+    struct hearth_weight attn_norm, attn_norm_b;       // [E] before attention
+    struct hearth_weight attn_q, attn_k, attn_v;       // [Q x E] [KV x E] [KV x E]
+    struct hearth_weight attn_q_b, attn_k_b, attn_v_b; // [Q] [KV] [KV]
+    struct hearth_weight attn_qkv;                     // [Q + 2 KV x E] where the file has them fused:
+                                                       // the three above are its rows
+    struct hearth_weight attn_q_norm, attn_k_norm;  // [D] RMSNorm of each head, or [Q] [KV] of all together
+    struct hearth_weight attn_sinks;                // [heads] a score that takes part, of no value
+    struct hearth_weight attn_q_a, attn_q_a_norm;   // [A x E] [A] queries in two steps, or none:
+    struct hearth_weight attn_q_up;                 // [heads (N + R) x A]
+    struct hearth_weight attn_kv_a, attn_kv_a_norm; // [C + R x E] [C] a position's latent vector and key
+    struct hearth_weight attn_kv_up;                // [heads (N + O) x C] keys' and values' shares, or
+    struct hearth_weight attn_k_up, attn_v_up;      // [heads C x N] the keys' turned, [heads O x C]
+    struct hearth_weight attn_out, attn_out_b;      // [E x Q] [E]
     struct hearth_weight attn_post_norm, ffn_post_norm; // [E] RMSNorm of what the two parts add, or none
     struct hearth_weight output_scale;               // [1] the layer's output is multiplied by this, or none
     struct hearth_weight ffn_norm, ffn_norm_b;       // [E] before the feed-forward part
@@ -233,6 +233,7 @@ struct hearth_hparams {
     float expert_scale;        // and then multiplied by this
     float router_scale;        // the router's products are multiplied by this
     bool early_router;         // it reads the layer's input
+    bool softmax_choice;       // a bias that counts in the choice is added to the softmax, not to scores
     int n_group, n_group_used; // experts of so many groups are considered, side by side; 0: all
 
     enum hearth_positions positions;
@@ -253,8 +254,13 @@ struct hearth_hparams {
 
     int window; // a token attends to itself and window - 1 before it; 0: to all
     uint64_t windowed[HEARTH_MAX_LAYERS / 64]; // by layer, a bit each: it has the window
-    float rope_theta_window; // its rotation's base there, unscaled; 0: the same as elsewhere
-    bool rope_windowed;      // only those layers rotate
+    float rope_theta_window;                // its rotation's base there, unscaled; 0: the same as elsewhere
+    bool rope_windowed;                     // only those layers rotate
+    uint64_t still[HEARTH_MAX_LAYERS / 64]; // by layer, a bit each: it does not rotate
+    bool norm_behind;                       // queries and keys are normed after rotation, not before it
+    // Queries at position p are multiplied by 1 + q_growth ln(1 + floor(p / q_growth_step)); q_growth 0: they are not.
+    float q_growth;
+    int q_growth_step;
 
     bool layer_norm; // LayerNorm instead of RMSNorm
     struct hearth_recurrence recurrence;
@@ -276,6 +282,13 @@ struct hearth_hparams {
 static inline int hearth_window_of(const struct hearth_hparams *hp, int layer)
 {
     return hp->windowed[layer / 64] >> (layer % 64) & 1 ? hp->window : 0;
+}
+
+// Whether a layer's queries and keys rotate.
+static inline bool hearth_rotates(const struct hearth_hparams *hp, int layer)
+{
+    return hp->positions != HEARTH_POS_LEARNED && !(hp->still[layer / 64] >> (layer % 64) & 1) &&
+           (!hp->rope_windowed || hearth_window_of(hp, layer));
 }
 
 // Of a layer: elements of a head, heads of keys and values, leading elements of a head that rotate.

@@ -159,6 +159,7 @@ all_rows=$rows
 rows_with 50
 half_rows=$rows
 rows_with 0
+[ "$(json "$tmp/json" device/experts)" = 0 ] || fail "--device-hot 0 puts experts on the device"
 [ "$rows" = 0 ] && [ "$half_rows" -gt 0 ] && [ "$half_rows" -lt "$all_rows" ] ||
     fail "--device-hot 0, 50, 100: $rows, $half_rows, $all_rows rows of experts on the device"
 

@@ -574,23 +574,26 @@ static void each_model(const char *kind, const char *subfolder, void (*fn)(struc
     }
 }
 
-static void check_golden(struct subject *m, int turn)
+static void check_golden(struct subject *m, int at)
 {
     static const char *const relu[] = {"relu.", "drelu.", "bamboo.", "opt."};
-    // They came after the record was begun: the others keep their turns.
-    static const char *const later[] = {"gemma3.",     "glm4moe.", "gpt-oss.",
-                                        "granitemoe.", "phi3",     "smallthinker."};
-    static const char *const newest[] = {"deepseek-", "glm-lite.", "grids.", "qwen3next."}; // and these
-    static int n_later, n_newest, n_last;
-    bool is_later = false, is_newest = false, is_last = !strncmp(m->name, "gemma4", 6); // and this
+    // They came after the record was begun, in these groups: the others keep their turns.
+    static const struct {
+        const char *name;
+        int group;
+    } later[] = {{"gemma3.", 1},     {"glm4moe.", 1},      {"gpt-oss.", 1},  {"granitemoe.", 1},
+                 {"phi3", 1},        {"smallthinker.", 1}, {"deepseek-", 2}, {"glm-lite.", 2},
+                 {"grids.", 2},      {"qwen3next.", 2},    {"gemma4", 3},    {"dots1.", 4},
+                 {"ernie", 4},       {"glm4.", 4},         {"granite.", 4},  {"hunyuan", 4},
+                 {"minimax-m2.", 4}, {"mistral3.", 4},     {"olmoe.", 4},    {"qwen2moe.", 4},
+                 {"seed-oss.", 4},   {"smollm3.", 4}};
+    static int turns[5];
+    (void)at;
+    int group = 0;
     for (size_t i = 0; i < COUNT(later); i++)
-        is_later = is_later || !strncmp(m->name, later[i], strlen(later[i]));
-    for (size_t i = 0; i < COUNT(newest); i++)
-        is_newest = is_newest || !strncmp(m->name, newest[i], strlen(newest[i]));
-    turn = is_last     ? n_last++
-           : is_newest ? n_newest++
-           : is_later  ? n_later++
-                       : turn - n_later - n_newest - n_last;
+        if (!strncmp(m->name, later[i].name, strlen(later[i].name)))
+            group = later[i].group;
+    const int turn = turns[group]++;
     for (size_t i = 0; i < COUNT(relu); i++)
         m->relu = m->relu || !strncmp(m->name, relu[i], strlen(relu[i]));
     for (int kv = 0; kv < MIXED; kv++)

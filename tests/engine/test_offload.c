@@ -54,9 +54,10 @@ static void test_golden(void **state)
 {
     (void)state;
     need_device();
-    static const char *const names[] = {"models/drelu.Q4_0",      "models/falcon-7b.F16",
-                                        "models/falcon-40b.Q8_0", "models/gemma3.Q4_0",
-                                        "models/qwen3.Q8_0",      "models/phi3.Q8_0"};
+    static const char *const names[] = {
+        "models/drelu.Q4_0",  "models/falcon-7b.F16", "models/falcon-40b.Q8_0",
+        "models/gemma3.Q4_0", "models/qwen3.Q8_0",    "models/phi3.Q8_0",
+        "models/glm4.Q8_0",   "models/hunyuan.Q8_0",  "models/smollm3.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
         check_file(path, (struct way){.n_threads = 1, .sparsity = HEARTH_SPARSITY_AUTO});
@@ -91,7 +92,7 @@ static void test_head_alone(void **state)
 {
     (void)state;
     need_device();
-    static const char *const names[] = {"models/gemma4.Q4_0", "models/qwen35.Q8_0"};
+    static const char *const names[] = {"models/gemma4.Q4_0", "models/qwen35.Q8_0", "models/mistral3.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
         const struct way way = {.n_threads = 1};

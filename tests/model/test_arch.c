@@ -96,6 +96,44 @@ static const struct made models[] = {
      .experts = true,
      .leading = true,
      .set = {{"leading_dense_block_count", 'u', 1, NULL}}},
+    {.arch = "dots1",
+     .experts = true,
+     .leading = true,
+     .shared = true,
+     .set = {{"leading_dense_block_count", 'u', 1, NULL},
+             {"expert_shared_feed_forward_length", 'u', MADE_F_SHARED, NULL}}},
+    {.arch = "ernie4_5", .optional = true},
+    {.arch = "ernie4_5-moe",
+     .experts = true,
+     .leading = true,
+     .shared = true,
+     .optional = true, // a bias of the choice
+     .set = {{"leading_dense_block_count", 'u', 1, NULL},
+             {"interleave_moe_layer_step", 'u', 1, NULL},
+             {"expert_shared_feed_forward_length", 'u', MADE_F_SHARED, NULL}}},
+    {.arch = "ernie4_5-moe", .experts = true},
+    {.arch = "glm4", .optional = true, .set = {{"rope.dimension_count", 'u', 4, NULL}}},
+    {.arch = "granite", .set = {{"residual_scale", 'f', 0.5, NULL}, {"attention.scale", 'f', 0.25, NULL}}},
+    {.arch = "hunyuan-dense"},
+    {.arch = "hunyuan-moe",
+     .experts = true,
+     .shared = true,
+     .set = {{"expert_shared_feed_forward_length", 'u', MADE_F_SHARED, NULL}}},
+    {.arch = "minimax-m2", .experts = true, .set = {{"rope.dimension_count", 'u', 4, NULL}}},
+    {.arch = "mistral3",
+     .set = {{"attention.temperature_scale", 'f', 0.3, NULL},
+             {"rope.scaling.type", 's', 0, "yarn"},
+             {"rope.scaling.factor", 'f', 4, NULL},
+             {"rope.scaling.original_context_length", 'u', 16, NULL},
+             {"rope.scaling.yarn_log_multiplier", 'f', 1, NULL}}},
+    {.arch = "mistral3"},
+    {.arch = "olmoe", .experts = true},
+    {.arch = "qwen2moe",
+     .experts = true,
+     .shared = true,
+     .set = {{"expert_shared_feed_forward_length", 'u', MADE_F_SHARED, NULL}}},
+    {.arch = "seed_oss", .optional = true},
+    {.arch = "smollm3"},
     {.arch = "smallthinker", .experts = true},
     {.arch = "smallthinker",
      .experts = true,
@@ -346,10 +384,10 @@ static void test_unknown(void **state)
 {
     (void)state;
     refused(&(struct made){.arch = "mamba"}, HEARTH_E_UNSUPPORTED, "\"mamba\"");
-    char names[200];
+    char names[HEARTH_ARCH_NAMES];
     hearth_arch_names(names, sizeof names);
     assert_non_null(strstr(names, "llama"));
-    assert_non_null(strstr(names, ", qwen3moe"));
+    assert_non_null(strstr(names, ", smollm3")); // the last one
     refused(&(struct made){.arch = "mamba"}, HEARTH_E_UNSUPPORTED, names);
     hearth_arch_names(names, 9);
     assert_string_equal(names, "bamboo, ");
@@ -503,6 +541,8 @@ static void test_hyper_parameters(void **state)
          {{"expert_count", 'u', 4, NULL}, {"expert_used_count", 'u', 2, NULL}}},
         {"falcon", HEARTH_E_UNSUPPORTED, "ALiBi", {{"attention.max_alibi_bias", 'f', 8, NULL}}},
         {"qwen3moe", HEARTH_E_UNSUPPORTED, "expert_count", {{"expert_count", 'u', 0, NULL}}},
+        {"glm4", HEARTH_E_UNSUPPORTED, "several parts", {{"rope.dimension_sections", 'u', 8, NULL}}},
+        {"mistral3", HEARTH_E_FORMAT, "temperature_scale", {{"attention.temperature_scale", 'f', -1, NULL}}},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct made made = {.arch = bad[i].arch};
@@ -518,6 +558,8 @@ static void test_hyper_parameters(void **state)
     refused(&made, HEARTH_E_UNSUPPORTED, "softmax");
     made.set[0] = (struct made_kv){"expert_feed_forward_length", 'u', 0, NULL};
     refused(&made, HEARTH_E_FORMAT, "expert_feed_forward_length");
+    made.set[0] = (struct made_kv){"interleave_moe_layer_step", 'u', 2, NULL};
+    refused(&made, HEARTH_E_UNSUPPORTED, "in one of 2 layers");
 }
 
 // Where values may be keys, and where not; keys of layers that attend to others' are not used.

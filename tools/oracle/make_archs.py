@@ -7,6 +7,7 @@
 
 import argparse
 import copy
+import itertools
 import os
 
 import gguf
@@ -20,6 +21,7 @@ from oracle_common import N_VOCAB, SpmVocab, write_logits
 from smallthinker import SmallThinkerForCausalLM
 
 TEXT = "The fisherman and his wife lived in a small hut on the shore, and every day he went out to sea"
+OTHER = TEXT.replace("lived", "dwelt")  # where TEXT leads to words that are nearly as likely as others
 PLAIN = {"rope_type": "default", "rope_theta": 10000.0}
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16}
 COMMON = dict(
@@ -45,6 +47,9 @@ CONV = dict(
     COMMON, num_hidden_layers=3, intermediate_size=96, num_key_value_heads=2, norm_eps=1e-6, conv_L_cache=3, conv_bias=False,
     max_position_embeddings=256, layer_types=["conv", "full_attention", "conv"], rope_parameters=PLAIN, pad_token_id=None,
 )
+EXPERTS = dict(moe_intermediate_size=32, num_experts_per_tok=3)
+HALF = dict(PLAIN, partial_rotary_factor=0.5)
+SCALES = dict(embedding_multiplier=2.5, attention_multiplier=0.3, residual_multiplier=0.6, logits_scaling=1.7)
 FALCON = dict(COMMON, ffn_hidden_size=256, parallel_attn=True, bias=False, alibi=False)
 
 # Layers without a window have one head of keys and values, and heads twice as large; they rotate a quarter of it.
@@ -129,8 +134,7 @@ MODELS = {
     "granitemoe": (
         "granitemoe", tf.GraniteMoeSharedForCausalLM,
         dict(GROUPED, intermediate_size=32, shared_intermediate_size=64, num_local_experts=8, num_experts_per_tok=3,
-             embedding_multiplier=2.5, attention_multiplier=0.3, residual_multiplier=0.6, logits_scaling=1.7,
-             pad_token_id=None, tie_word_embeddings=False),
+             pad_token_id=None, tie_word_embeddings=False, **SCALES),
         TEXT,
     ),
     "phi3": (
@@ -202,6 +206,63 @@ MODELS = {
              use_expert_bias=True, routed_scaling_factor=1.0, tie_word_embeddings=True),
         TEXT * 2,
     ),
+    "granite": ("granite", tf.GraniteForCausalLM, dict(GROUPED, **SCALES, pad_token_id=None, tie_word_embeddings=False), OTHER),
+    "qwen2moe": (
+        "qwen2moe", tf.Qwen2MoeForCausalLM,
+        dict(GROUPED, **EXPERTS, shared_expert_intermediate_size=64, num_experts=8, norm_topk_prob=False, decoder_sparse_step=1,
+             mlp_only_layers=[], qkv_bias=True, tie_word_embeddings=False),
+        TEXT,
+    ),
+    "seed-oss": (
+        "seed_oss", tf.SeedOssForCausalLM,
+        dict(GROUPED, head_dim=32, attention_bias=True, attention_out_bias=False, attention_dropout=0.0, residual_dropout=0.0,
+             pad_token_id=None, tie_word_embeddings=False),
+        TEXT,
+    ),
+    "dots1": (
+        "dots1", tf.Dots1ForCausalLM,
+        dict(GROUPED | EXPERTS | {"num_key_value_heads": 4}, num_hidden_layers=3, first_k_dense_replace=1, n_routed_experts=8, n_shared_experts=2, n_group=1,
+             topk_group=1, norm_topk_prob=True, routed_scaling_factor=1.7, tie_word_embeddings=False),
+        TEXT,
+    ),
+    "glm4": (
+        "glm4", tf.Glm4ForCausalLM,
+        dict(GROUPED, head_dim=32, attention_bias=True, rope_parameters=HALF, pad_token_id=None, tie_word_embeddings=False), TEXT,
+    ),
+    "ernie": ("ernie4_5", tf.Ernie4_5ForCausalLM, dict(GROUPED, head_dim=32, pad_token_id=None, tie_word_embeddings=True), OTHER),
+    "ernie-moe": (
+        "ernie4_5-moe", tf.Ernie4_5_MoeForCausalLM,
+        dict(GROUPED, moe_intermediate_size=32, moe_k=3, moe_num_experts=8, moe_num_shared_experts=2, moe_layer_start_index=1,
+             num_hidden_layers=3, pad_token_id=None, tie_word_embeddings=False),
+        TEXT,
+    ),
+    "olmoe": (
+        "olmoe", tf.OlmoeForCausalLM,
+        dict(GROUPED | {"num_key_value_heads": 4}, intermediate_size=32, num_experts=8, num_experts_per_tok=3, norm_topk_prob=False, pad_token_id=None,
+             tie_word_embeddings=False),
+        TEXT,
+    ),
+    "minimax-m2": (
+        "minimax-m2", tf.MiniMaxM2ForCausalLM,
+        dict(GROUPED, head_dim=32, intermediate_size=32, num_local_experts=8, num_experts_per_tok=3, rope_parameters=HALF,
+             tie_word_embeddings=False),
+        TEXT,
+    ),
+    "smollm3": ("smollm3", tf.SmolLM3ForCausalLM, dict(GROUPED, num_hidden_layers=4, pad_token_id=None, tie_word_embeddings=True), TEXT),
+    "hunyuan": (
+        "hunyuan-dense", tf.HunYuanDenseV1ForCausalLM, dict(GROUPED, head_dim=32, pad_token_id=None, tie_word_embeddings=True), OTHER,
+    ),
+    "hunyuan-moe": (
+        "hunyuan-moe", tf.HunYuanMoEV1ForCausalLM,
+        dict(GROUPED, head_dim=32, intermediate_size=32, num_experts=8, moe_topk=3, pad_token_id=None, tie_word_embeddings=False),
+        TEXT,
+    ),
+    "mistral3": (
+        "mistral3", tf.Ministral3ForCausalLM,
+        dict(GROUPED, head_dim=32, pad_token_id=None, tie_word_embeddings=False,
+             rope_parameters=dict(YARN, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.3)),
+        OTHER,
+    ),
     "smallthinker": (
         "smallthinker", SmallThinkerForCausalLM,
         dict(WINDOWS, rope_theta=10000.0, softmax_router=False, num_experts=8, num_experts_per_tok=3,
@@ -235,7 +296,9 @@ def fill(model, rng):
             value = rng.standard_normal(shape) * 0.7
         else:
             inputs = np.sqrt(shape[-1])
-            if name.endswith("bias"):
+            if name.endswith("moe_statics.e_score_correction_bias"):
+                std = 0.05
+            elif name.endswith("bias"):
                 std = 0.3
             elif name.endswith(("router.scale", "per_expert_scale")):
                 std = 0.3
@@ -255,7 +318,7 @@ def fill(model, rng):
                 std = 4.0 / inputs  # some beyond the clamps
             elif "kv_b_proj" in name or "q_b_proj" in name:
                 std = 2.0 / inputs
-            elif name.endswith(("mlp.gate.weight", "router.weight", "feed_forward.gate.weight")):
+            elif name.endswith(("mlp.gate.weight", "gate.wg.weight", "router.weight", "feed_forward.gate.weight")):
                 std = 2.0 / inputs
             else:
                 std = 1.4 / inputs
@@ -294,6 +357,49 @@ def experts_of(out, sd, dst, experts, router):
     out[dst + "ffn_gate_inp.weight"] = sd[router]
     out[dst + "ffn_gate_exps.weight"], out[dst + "ffn_up_exps.weight"] = np.split(sd[experts + "gate_up_proj"], 2, axis=1)
     out[dst + "ffn_down_exps.weight"] = sd[experts + "down_proj"]
+
+
+# Whose rows of queries and keys GGUF has in the order of adjacent pairs; the other architectures keep those of transformers.
+ADJACENT = ("granite", "mistral3", "smollm3")
+# GGUF's names, and what the architectures' classes call these tensors.
+RECENT = {
+    "ffn_gate": ("mlp.gate_proj",), "ffn_up": ("mlp.up_proj", "mlp.gate_up_proj"), "ffn_down": ("mlp.down_proj",),
+    "ffn_gate_shexp": ("mlp.shared_expert.gate_proj", "mlp.shared_experts.gate_proj", "mlp.shared_mlp.gate_proj"),
+    "ffn_up_shexp": ("mlp.shared_expert.up_proj", "mlp.shared_experts.up_proj", "mlp.shared_mlp.up_proj"),
+    "ffn_down_shexp": ("mlp.shared_expert.down_proj", "mlp.shared_experts.down_proj", "mlp.shared_mlp.down_proj"),
+    "attn_q_norm": ("self_attn.q_norm", "self_attn.query_layernorm"), "attn_k_norm": ("self_attn.k_norm", "self_attn.key_layernorm"),
+    "attn_q": ("self_attn.q_proj",), "attn_k": ("self_attn.k_proj",), "attn_v": ("self_attn.v_proj",), "attn_output": ("self_attn.o_proj",),
+}  # fmt: skip
+
+
+def recent_layer(out, sd, arch, cfg, i):
+    """A layer of one of RECENT_ARCHS."""
+    src, dst = f"model.layers.{i}.", f"blk.{i}."
+    out[dst + "attn_norm.weight"] = sd[src + "input_layernorm.weight"]
+    behind = "post_attention_norm" if arch == "seed_oss" else "ffn_norm"
+    out[f"{dst}{behind}.weight"] = sd[src + "post_attention_layernorm.weight"]
+    if arch == "glm4":
+        out[dst + "post_attention_norm.weight"] = sd[src + "post_self_attn_layernorm.weight"]
+        out[dst + "post_ffw_norm.weight"] = sd[src + "post_mlp_layernorm.weight"]
+    for ours, all_theirs in RECENT.items():
+        for theirs, kind in itertools.product(all_theirs, ("weight", "bias")):
+            if f"{src}{theirs}.{kind}" in sd:
+                out[f"{dst}{ours}.{kind}"] = sd[f"{src}{theirs}.{kind}"]
+    for part, heads in (("q", cfg.num_attention_heads), ("k", cfg.num_key_value_heads)):
+        if arch in ADJACENT:
+            out[f"{dst}attn_{part}.weight"] = mm.interleave(out[f"{dst}attn_{part}.weight"], heads)
+    if src + "mlp.experts.down_proj" not in sd:
+        return
+    router = "mlp.gate.wg.weight" if arch == "hunyuan-moe" else "mlp.gate.weight"
+    experts_of(out, sd, dst, src + "mlp.experts.", src + router)
+    if src + "mlp.shared_expert_gate.weight" in sd:
+        out[dst + "ffn_gate_inp_shexp.weight"] = sd[src + "mlp.shared_expert_gate.weight"].reshape(-1)
+    for theirs in ("mlp.gate.", "mlp.gate.moe_statics.", "mlp."):
+        if src + theirs + "e_score_correction_bias" in sd:
+            out[dst + "exp_probs_b.bias"] = sd[src + theirs + "e_score_correction_bias"].reshape(-1)
+
+
+RECENT_ARCHS = ADJACENT + ("qwen2moe", "seed_oss", "dots1", "glm4", "ernie4_5", "ernie4_5-moe", "olmoe", "minimax-m2", "hunyuan-dense", "hunyuan-moe")
 
 
 def falcon_layer(out, sd, cfg, i):
@@ -436,6 +542,8 @@ def deepseek2_layer(out, sd, cfg, i, joint):
 def leading_layers(cfg):
     """Layers without experts in front of those that have some."""
     kinds = getattr(cfg, "mlp_layer_types", None)
+    if hasattr(cfg, "moe_layer_start_index"):
+        return cfg.moe_layer_start_index
     return kinds.index("sparse") if kinds else getattr(cfg, "first_k_dense_replace", getattr(cfg, "num_dense_layers", 0))
 def tiled(cfg, x, dim, axis=0):
     """Value heads in GGUF's order: those of the same place in their groups side by side."""
@@ -560,6 +668,8 @@ def gguf_tensors(arch, cfg, sd):
             qwen3next_layer(out, sd, cfg, i)
         elif arch in ("lfm2", "lfm2moe"):
             lfm2_layer(out, sd, cfg, i)
+        elif arch in RECENT_ARCHS:
+            recent_layer(out, sd, arch, cfg, i)
         else:
             gated_layer(out, sd, arch, cfg, i)
     return out
@@ -604,6 +714,8 @@ def add_hyper_parameters(w, name, arch, cfg):
         w.add_layer_norm_eps(1e-5)
     else:
         w.add_layer_norm_rms_eps(cfg.norm_eps if conv else cfg.rms_norm_eps)
+    if arch in RECENT_ARCHS:
+        add_recent(w, arch, cfg)
     if hasattr(cfg, "num_experts_per_tok"):
         w.add_expert_count(getattr(cfg, "n_routed_experts", None) or getattr(cfg, "num_local_experts", None) or cfg.num_experts)
         w.add_expert_used_count(cfg.num_experts_per_tok)
@@ -623,6 +735,7 @@ def add_hyper_parameters(w, name, arch, cfg):
         w.add_rope_scaling_orig_ctx_len(YARN["original_max_position_embeddings"])
     if arch == "granitemoe":
         w.add_expert_shared_feed_forward_length(cfg.shared_intermediate_size)
+    if arch in ("granite", "granitemoe"):
         w.add_embedding_scale(cfg.embedding_multiplier)
         w.add_attention_scale(cfg.attention_multiplier)
         w.add_residual_scale(cfg.residual_multiplier)
@@ -664,6 +777,35 @@ def add_hyper_parameters(w, name, arch, cfg):
         w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         w.add_rope_scaling_factor(YARN["factor"])
         w.add_rope_scaling_orig_ctx_len(YARN["original_max_position_embeddings"])
+
+
+def add_recent(w, arch, cfg):
+    if arch in ("glm4", "minimax-m2"):
+        w.add_rope_dimension_count(cfg.head_dim // 2)
+    if arch in ("minimax-m2", "hunyuan-moe"):
+        w.add_expert_feed_forward_length(cfg.intermediate_size)
+    if arch in ("dots1", "minimax-m2"):
+        w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    if arch == "hunyuan-moe":
+        w.add_expert_shared_feed_forward_length(cfg.intermediate_size)
+    if arch == "qwen2moe":
+        w.add_expert_shared_feed_forward_length(cfg.shared_expert_intermediate_size)
+    if arch in ("dots1", "ernie4_5-moe"):
+        w.add_leading_dense_block_count(leading_layers(cfg))
+    if arch == "dots1":
+        w.add_expert_shared_count(cfg.n_shared_experts)
+        w.add_expert_weights_scale(cfg.routed_scaling_factor)
+        w.add_expert_weights_norm(True)
+    if arch == "ernie4_5-moe":
+        w.add_expert_shared_count(cfg.moe_num_shared_experts)
+        w.add_expert_shared_feed_forward_length(cfg.moe_intermediate_size * cfg.moe_num_shared_experts)
+        w.add_interleave_moe_layer_step(1)
+    if arch == "mistral3":
+        w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        w.add_rope_scaling_factor(YARN["factor"])
+        w.add_rope_scaling_orig_ctx_len(YARN["original_max_position_embeddings"])
+        w.add_rope_scaling_yarn_log_mul(cfg.rope_parameters["mscale_all_dim"])
+        w.add_attn_temperature_scale(cfg.rope_parameters["llama_4_scaling_beta"])
 
 
 def add_gemma4(w, cfg):

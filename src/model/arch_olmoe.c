@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The granitemoe architecture: llama with experts, beside which there may be one that all tokens use; the file
-// says what embeddings, scores, what layers add and logits are multiplied by.
+// The olmoe architecture: OLMoE. RMSNorm of all queries together, and of all keys; experts in every layer, whose weights do
+// not add up to 1.
 #include "model/arch.h"
 
 static const struct hearth_binding globals[] = {
@@ -15,25 +15,22 @@ static const struct hearth_binding layer[] = {
     HEARTH_LAYER("attn_q.weight", attn_q, EMBD, Q, ALWAYS),
     HEARTH_LAYER("attn_k.weight", attn_k, EMBD, KV, ALWAYS),
     HEARTH_LAYER("attn_v.weight", attn_v, EMBD, KV, ALWAYS),
+    HEARTH_LAYER("attn_q_norm.weight", attn_q_norm, Q, NONE, ALWAYS),
+    HEARTH_LAYER("attn_k_norm.weight", attn_k_norm, KV, NONE, ALWAYS),
     HEARTH_LAYER("attn_output.weight", attn_out, Q, EMBD, ALWAYS),
     HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
     HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),
     HEARTH_LAYER("ffn_gate_exps.weight", ffn_gate_exps, EMBD, FF_EXP, EACH_EXPERT),
     HEARTH_LAYER("ffn_up_exps.weight", ffn_up_exps, EMBD, FF_EXP, EACH_EXPERT),
     HEARTH_LAYER("ffn_down_exps.weight", ffn_down_exps, FF_EXP, EMBD, EACH_EXPERT),
-    HEARTH_LAYER("ffn_gate_shexp.weight", ffn_gate_shared, EMBD, FF_SHARED, SHARED),
-    HEARTH_LAYER("ffn_up_shexp.weight", ffn_up_shared, EMBD, FF_SHARED, SHARED),
-    HEARTH_LAYER("ffn_down_shexp.weight", ffn_down_shared, FF_SHARED, EMBD, SHARED),
     HEARTH_LAYER_SPARSE_EXPERTS,
     {0},
 };
 
-const struct hearth_arch hearth_arch_granitemoe = {
-    .name = "granitemoe",
-    .positions = HEARTH_POS_ROPE,
+const struct hearth_arch hearth_arch_olmoe = {
+    .name = "olmoe",
+    .positions = HEARTH_POS_ROPE_NEOX,
     .activation = HEARTH_ACT_SILU,
-    .expert_renorm = true,
-    .scales = true,
     .globals = globals,
     .layer = layer,
 };

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// The glm4 architecture: GLM-4 of 2025. RMSNorm on both sides of both parts; fused gate and up; half of a head rotates.
+#include "model/arch.h"
+
+static const struct hearth_binding globals[] = {
+    HEARTH_GLOBAL("token_embd.weight", token_embd, EMBD, VOCAB, ALWAYS),
+    HEARTH_GLOBAL("output_norm.weight", output_norm, EMBD, NONE, ALWAYS),
+    HEARTH_GLOBAL("output.weight", output, EMBD, VOCAB, OPTIONAL),
+    {0},
+};
+
+static const struct hearth_binding layer[] = {
+    HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS),
+    HEARTH_LAYER("attn_q.weight", attn_q, EMBD, Q, ALWAYS),
+    HEARTH_LAYER("attn_k.weight", attn_k, EMBD, KV, ALWAYS),
+    HEARTH_LAYER("attn_v.weight", attn_v, EMBD, KV, ALWAYS),
+    HEARTH_LAYER("attn_q.bias", attn_q_b, Q, NONE, OPTIONAL),
+    HEARTH_LAYER("attn_k.bias", attn_k_b, KV, NONE, OPTIONAL),
+    HEARTH_LAYER("attn_v.bias", attn_v_b, KV, NONE, OPTIONAL),
+    HEARTH_LAYER("attn_output.weight", attn_out, Q, EMBD, ALWAYS),
+    HEARTH_LAYER("post_attention_norm.weight", attn_post_norm, EMBD, NONE, ALWAYS),
+    HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
+    HEARTH_LAYER("ffn_up.weight", ffn_gate_up, EMBD, FF_TWICE, ALWAYS),
+    HEARTH_LAYER("ffn_down.weight", ffn_down, FF, EMBD, ALWAYS),
+    HEARTH_LAYER("post_ffw_norm.weight", ffn_post_norm, EMBD, NONE, ALWAYS),
+    HEARTH_LAYER_BY_NEURON,
+    {0},
+};
+
+const struct hearth_arch hearth_arch_glm4 = {
+    .name = "glm4",
+    .positions = HEARTH_POS_ROPE,
+    .activation = HEARTH_ACT_SILU,
+    .extra_layers = true,
+    .globals = globals,
+    .layer = layer,
+};
