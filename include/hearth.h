@@ -441,8 +441,8 @@ struct hearth_session_params {
     // Devices (GPUs) that compute the last layers of the model, and its head, beside the CPU: numbers in the list of
     // hearth_device_at() or parts of names, separated by commas, at most HEARTH_DEVICES_MOST, the one with the last
     // layers last; or "auto": the first that is no CPU; "all": all that are none; NULL: none. No result depends on them.
-    // Of models with experts they compute layers' attention, and experts. Recurrent layers, latent attention, and caches
-    // of Q8_0, leave them the head, and experts.
+    // Of models with experts they compute layers' attention, and experts. Recurrent layers, gated and latent
+    // attention, values that are normed (Gemma 4), and caches of Q8_0, leave them the head, and experts.
     const char *device;
     // Bytes of each device's memory that may be used. 0: nine tenths of what is free there; where that is the system's
     // memory, no more than half of what is free besides the budget, for all such devices together.
