@@ -169,7 +169,7 @@ static inline struct hearth_model_params hearth_model_params_default(void)
     return params;
 }
 
-// Opens the GGUF at `path` (for a split file, its first part). `params` NULL: all defaults; its strings are
+// Opens the GGUF at `path` (for a split file, any of its parts). `params` NULL: all defaults; its strings are
 // copied.
 // Errors: HEARTH_E_INVALID (`path` is NULL, parameters make no sense, an adapter is for another model),
 // HEARTH_E_IO, HEARTH_E_FORMAT, HEARTH_E_UNSUPPORTED, HEARTH_E_MEMORY, and
@@ -516,7 +516,7 @@ int64_t hearth_session_kv_free(const struct hearth_session *session);
 struct hearth_device {
     char name[128];
     char driver[128];
-    char backend[32]; // "OpenCL"
+    char backend[32]; // "OpenCL", "CUDA"
     uint64_t memory_bytes;
     uint32_t units; // compute units
     int is_cpu;     // it computes on the CPU
@@ -724,7 +724,8 @@ void hearth_embedding_normalize(float *x, int n, int norm);
 // the phase in which they end; an evaluation with rows of both phases counts as a prompt. Sessions that share
 // weights have these figures in common.
 struct hearth_streaming_stats {
-    const char *io; // "io_uring" or "pread"; NULL: all weights are in memory, and all below is 0
+    const char *io; // "io_uring" or "pread", on Windows "overlapped"; NULL: all weights are in memory, and all
+                    // below is 0
     bool direct;    // reads go around the page cache
 
     // What the budget bought.
