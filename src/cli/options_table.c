@@ -447,7 +447,7 @@ const struct hearth_option hearth_option_table[] = {
     {"--pack-dir", NULL, HEARTH_OPTION_STRING, "DIR", NULL, NULL, NO_RANGE, EVALUATE | PLAN, "Resources",
      "the cache folder of --pack (default: $XDG_CACHE_HOME/hearth or ~/.cache/hearth)", AT(pack_dir)},
     {"-ub, --ubatch-size", NULL, HEARTH_OPTION_TOKENS, "N", "512", NULL, 1, 65536,
-     GENERATE | PERPLEXITY | EMBED | PROFILE, "Resources",
+     GENERATE | PERPLEXITY | EMBED | PROFILE | TRAIN, "Resources",
      "prompt tokens evaluated at a time. No result depends on it", AT(n_ubatch)},
     {"-ub, --ubatch-size", NULL, HEARTH_OPTION_TOKENS, "N", "512", NULL, 1, 65536, PLAN, "Resources",
      "most prompt tokens that are to be evaluated at a time; the plan may choose fewer", AT(n_ubatch)},
