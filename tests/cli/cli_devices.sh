@@ -178,6 +178,17 @@ done
 [ "$(json "$tmp/json" device/attention)" -gt 1 ] || fail "no attention is on the device"
 run 0 plan "$experts" --machine oneplus-12 --device 0 --vram 1G -c 128
 out_has "attention of the last"
+for options in "" "--vram 1G" "-ngl 1 --vram 1G"; do
+    # shellcheck disable=SC2086
+    run 0 plan "$experts" --machine oneplus-12 --device 0 -c 128 $options
+    out_has "hot experts, in the rest of its memory"
+done
+run 0 plan "$experts" --machine oneplus-12 --device 0 -c 128 -ngl 1
+out_has "attention of the last 1 of"
+grep -qF "hot experts" "$tmp/out" && fail "a number of layers leaves room for hot experts in the plan, but not in run"
+run 0 run "$experts" -p "$prompt" -n 3 --temp 0 --device 0 -c 128 -ngl 1 --stats json
+tail -n 1 "$tmp/err" >"$tmp/json"
+[ "$(json "$tmp/json" device/experts)" = 0 ] || fail "a number of layers leaves room for hot experts in run"
 run 0 run "$experts" -p "$prompt" -n 12 --temp 0 --device 0 -c 128
 same "$tmp/out" "$tmp/want_experts"
 err_has "$name: attention of "
