@@ -30,6 +30,18 @@ run 2 run "$model" -p "$prompt" --device 0,1 -ts 1
 err_has "--tensor-split has 1 number, and --device 2 devices"
 run 0 run "$model" -p "$prompt" -n 1 --op-offload
 err_has "without effect here: --op-offload (no --device or --gpu-layers)"
+run 0 run "$model" -p "$prompt" -n 1 --device-hot 50 -nopo --device-inexact
+err_has "without effect here: --device-hot, --no-op-offload, --device-inexact (no --device or --gpu-layers)"
+run 0 embed "$model" -p "$prompt" --device-hot 50
+err_has "without effect here: --device-hot (no --device or --gpu-layers)"
+run 0 plan "$model" --machine oneplus-12 -c 128 --device-inexact
+err_has "without effect here: --device-inexact (no --device or --gpu-layers)"
+run 0 run "$model" -p "$prompt" -n 1 --device none --vram 1G -ngl 0 --op-offload
+err_has "without effect here: --vram, --gpu-layers, --op-offload (--device none leaves everything to the CPU)"
+run 0 run "$model" -p "$prompt" -n 1 --device 0 -ngl 0 -nopo
+err_has "without effect here: --device, --no-op-offload (--gpu-layers 0 leaves everything to the CPU)"
+HEARTH_OP_OFFLOAD=1 HEARTH_DEVICE_HOT=50 run 0 run "$model" -p "$prompt" -n 1 # set for good
+err_lacks "without effect"
 run 2 run "$model" -p "$prompt" --device 0,0 -ts 0,0
 err_has "--tensor-split: one of its numbers must be more than 0"
 run 2 run "$model" -p "$prompt" --device 0,0 -ts 1,x
