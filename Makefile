@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The front door: what people type. The build itself is CMakeLists.txt.
 #
-#   make            build build/hearth
+#   make            build the program (build/hearth), the library, the examples and the tests
 #   make demo       install what is needed, build the program; a model answers in memory and in less than it has weights
 #                   (DEMO_MODEL=FILE DEMO_PROMPT=TEXT DEMO_TOKENS=N)
 #   make test       install what is needed, build, run all tests

@@ -146,13 +146,14 @@ struct hearth_model_params {
     // Bytes of the file that take its storage as long as one more request does: shorter gaps between neurons
     // that are read are read over. At most 1 GiB; 0: as of common disks, or of emulated storage.
     uint64_t read_gap;
-    // Adapters [n_adapters] that are applied to the model, one after the other; the array and its paths are read
-    // while the model opens. Their numbers stay in memory, also with a budget. All results follow from the
-    // model's file and these. Not with vocab_only.
+    // Adapters [n_adapters] that are applied to the model, one after the other; the array and its paths are
+    // read while the model opens. Their numbers stay in memory, also with a budget. All results follow from
+    // the model's file and these. Not with vocab_only.
     const struct hearth_adapter *adapters;
     size_t n_adapters;
-    // Metadata [n_overrides] that is to be otherwise than in the file: "KEY=TYPE:VALUE", with the types int, float,
-    // bool and str, "llama.rope.freq_base=float:1e6" for instance. A key that the file has keeps its type.
+    // Metadata [n_overrides] that is to be otherwise than in the file: "KEY=TYPE:VALUE", with the types int,
+    // float, bool and str, "llama.rope.freq_base=float:1e6" for instance. A key that the file has keeps its
+    // type.
     const char *const *overrides;
     size_t n_overrides;
 };
@@ -169,7 +170,7 @@ static inline struct hearth_model_params hearth_model_params_default(void)
     return params;
 }
 
-// Opens the GGUF at `path` (for a split file, its first part). `params` NULL: all defaults; its strings are
+// Opens the GGUF at `path` (for a split file, any of its parts). `params` NULL: all defaults; its strings are
 // copied.
 // Errors: HEARTH_E_INVALID (`path` is NULL, parameters make no sense, an adapter is for another model),
 // HEARTH_E_IO, HEARTH_E_FORMAT, HEARTH_E_UNSUPPORTED, HEARTH_E_MEMORY, and
@@ -304,9 +305,9 @@ struct hearth_chat_template;
 
 // `source` is the text of a template; NULL: the model's own, and where the file has another for conversations
 // with tools (tokenizer.chat_template.tool_use), that one for them, unless it has an error, which is logged.
-// The texts of BOS and EOS come from `model`, which may be NULL if `source` is not. Neither need stay. Errors: HEARTH_E_INVALID (the template
-// has an error: the message names its line), HEARTH_E_UNSUPPORTED (the model has no template),
-// HEARTH_E_MEMORY. Threads: any.
+// The texts of BOS and EOS come from `model`, which may be NULL if `source` is not. Neither need stay.
+// Errors: HEARTH_E_INVALID (the template has an error: the message names its line), HEARTH_E_UNSUPPORTED (the
+// model has no template), HEARTH_E_MEMORY. Threads: any.
 int hearth_chat_template_open(struct hearth_chat_template **out, const struct hearth_model *model,
                               const char *source, struct hearth_error *err);
 // Closes the template. Renderings of it may stay open. Threads: one, when nobody uses the template any more.
@@ -399,9 +400,9 @@ enum hearth_sparsity {
     HEARTH_SPARSITY_PREDICT // those that the model's predictors name
 };
 
-// Whether prompts go through a device with layers that the CPU keeps: the layers' weights pass through its memory, each
-// while the one before is computed. Of models with experts, experts do so that 32 tokens of a micro-batch use.
-// Micro-batches of fewer than 32 tokens, or with steps among them, are the CPU's.
+// Whether prompts go through a device with layers that the CPU keeps: the layers' weights pass through its
+// memory, each while the one before is computed. Of models with experts, experts do so that 32 tokens of a
+// micro-batch use. Micro-batches of fewer than 32 tokens, or with steps among them, are the CPU's.
 enum hearth_device_prompts {
     HEARTH_DEVICE_PROMPTS_AUTO = 0, // where it is faster, by the time that prompts took
     HEARTH_DEVICE_PROMPTS_ALWAYS,   // any number of tokens, of an expert too, whatever it takes
@@ -426,40 +427,44 @@ struct hearth_session_params {
                               // than this in magnitude is left out. Changes results; 0: never
     float sparsity_share; // the same with a threshold for each layer, so that this share (0..1) of a text's
                           // neurons falls below it: for packs with magnitudes (docs/sparse.md). 0: never
-    // Called after each layer of hearth_prompt(), hearth_step() and hearth_evaluate() (after all of those that a
-    // device takes the batch through), on their thread, with the share of the call that is done, above 0 and up to
-    // 1; returning false cancels as hearth_cancel() does. Must call no function on the session, nor, with a memory
-    // budget, on others of the model, which wait for this evaluation to end. May be NULL.
+    // Called after each layer of hearth_prompt(), hearth_step() and hearth_evaluate() (after all of those
+    // that a device takes the batch through), on their thread, with the share of the call that is done, above
+    // 0 and up to 1; returning false cancels as hearth_cancel() does. Must call no function on the session,
+    // nor, with a memory budget, on others of the model, which wait for this evaluation to end. May be NULL.
     bool (*progress)(void *arg, float share);
     void *progress_arg;
-    // Models with recurrent layers: states that the session keeps, at most 65536. Beside the one that a sequence
-    // goes on from, there are some that it may come back to when it is cut or forked. Where none is left, tokens
-    // are evaluated again, which takes time and changes no result. An evaluation needs one for each of its
-    // sequences, and one more. 0: max_seqs + 2.
+    // Models with recurrent layers: states that the session keeps, at most 65536. Beside the one that a
+    // sequence goes on from, there are some that it may come back to when it is cut or forked. Where none is
+    // left, tokens are evaluated again, which takes time and changes no result. An evaluation needs one for
+    // each of its sequences, and one more. 0: max_seqs + 2.
     int max_states;
     int reserved; // 0
-    // Devices (GPUs) that compute the last layers of the model, and its head, beside the CPU: numbers in the list of
-    // hearth_device_at() or parts of names, separated by commas, at most HEARTH_DEVICES_MOST, the one with the last
-    // layers last; or "auto": the first that is no CPU; "all": all that are none; NULL: none. No result depends on them.
-    // Of models with experts they compute layers' attention, and experts. Recurrent layers, latent attention, and caches
-    // of Q8_0, leave them the head, and experts.
+    // Devices (GPUs) that compute the last layers of the model, and its head, beside the CPU: numbers in the
+    // list of hearth_device_at() or parts of names, separated by commas, at most HEARTH_DEVICES_MOST, the one
+    // with the last layers last; or "auto": the first that is no CPU; "all": all that are none; NULL: none.
+    // No result depends on them. Of models with experts they compute layers' attention, and experts.
+    // Recurrent layers, gated and latent attention, values that are normed (Gemma 4), queries that grow
+    // (Ministral 3), and caches of Q8_0, leave them the head, and experts.
     const char *device;
-    // Bytes of each device's memory that may be used. 0: nine tenths of what is free there; where that is the system's
-    // memory, no more than half of what is free besides the budget, for all such devices together.
+    // Bytes of each device's memory that may be used. 0: nine tenths of what is free there; where that is the
+    // system's memory, no more than half of what is free besides the budget, for all such devices together.
     uint64_t vram;
-    int device_layers; // so many layers at most, the last ones; the head is one more. 0: as many as there is room for
-    int device_inexact; // not 0: also devices that give other bits than the CPU, so that results depend on them
+    // So many layers at most, the last ones; the head is one more. 0: as many as there is room for.
+    int device_layers;
+    // Not 0: also devices that give other bits than the CPU, so that results depend on them.
+    int device_inexact;
     enum hearth_device_prompts device_prompts; // of a session with one device
     int n_vrams, n_device_shares;              // lengths of the lists that follow
-    // Per cent of what the device has of hot neurons and experts that it computes in each evaluation, where the CPU has
-    // them in memory, too: 1 to 100. 0: as much as makes steps fastest, by the time that they took. -1: it has none.
+    // Per cent of what the device has of hot neurons and experts that it computes in each evaluation, where
+    // the CPU has them in memory, too: 1 to 100. 0: as much as makes steps fastest, by the time that they
+    // took. -1: it has none.
     int device_hot_percent;
-    // [n_vrams] the same as `vram`, which does not count then, of each device; read while the session opens. n_vrams is
-    // 0, or the number of devices.
+    // [n_vrams] the same as `vram`, which does not count then, of each device; read while the session opens.
+    // n_vrams is 0, or the number of devices.
     const uint64_t *vrams;
-    // [n_device_shares] which share of the layers each device has, as far as there is room, relative to those of the
-    // others (3 and 1: three quarters, one quarter); read while the session opens. n_device_shares is the number of
-    // devices, or 0: the fastest device has as many as there is room for, then the next one.
+    // [n_device_shares] which share of the layers each device has, as far as there is room, relative to those
+    // of the others (3 and 1: three quarters, one quarter); read while the session opens. n_device_shares is
+    // the number of devices, or 0: the fastest device has as many as there is room for, then the next one.
     const float *device_shares;
 };
 
@@ -516,7 +521,7 @@ int64_t hearth_session_kv_free(const struct hearth_session *session);
 struct hearth_device {
     char name[128];
     char driver[128];
-    char backend[32]; // "OpenCL"
+    char backend[32]; // "OpenCL", "CUDA"
     uint64_t memory_bytes;
     uint32_t units; // compute units
     int is_cpu;     // it computes on the CPU
@@ -655,8 +660,8 @@ struct hearth_batch_row {
 // through the layers together: chunks of prompts beside steps of other sequences, and several rows of a
 // sequence, drafted tokens for example. Each row is of the class that it names, and gets the logits that it
 // would get alone. Rows of a sequence come in the order of their positions, rows of different ones in any.
-// Afterwards hearth_logits(session, i) and hearth_embedding(session, i) are what rows[i] wanted. When it fails,
-// all sequences are as they were, and the session can be used further.
+// Afterwards hearth_logits(session, i) and hearth_embedding(session, i) are what rows[i] wanted. When it
+// fails, all sequences are as they were, and the session can be used further.
 //
 // At most hearth_session_max_rows() rows, of which at most hearth_session_max_steps() are of the step class
 // and at most hearth_session_max_logits() want logits.
@@ -704,18 +709,18 @@ const float *hearth_logits(const struct hearth_session *session, int row);
 // Threads: one at a time.
 const float *hearth_embedding(const struct hearth_session *session, int row);
 
-// Appends tokens[0..n) to one sequence as a prompt, in micro-batches, and writes their embedding to `out`: n_embd
-// floats, with HEARTH_POOLING_NONE n times n_embd. For that of a text, the sequence is empty before. `norm` is as
-// for hearth_embedding_normalize(); 2 is what most programs expect. Sums are in double precision, token by token,
-// so the embedding does not depend on n_ubatch. No logits are computed. When it fails, the sequence is as it was
-// before, the session can be used further, and `out` may be anything.
+// Appends tokens[0..n) to one sequence as a prompt, in micro-batches, and writes their embedding to `out`:
+// n_embd floats, with HEARTH_POOLING_NONE n times n_embd. For that of a text, the sequence is empty before.
+// `norm` is as for hearth_embedding_normalize(); 2 is what most programs expect. Sums are in double
+// precision, token by token, so the embedding does not depend on n_ubatch. No logits are computed. When it
+// fails, the sequence is as it was before, the session can be used further, and `out` may be anything.
 // Errors: as of hearth_prompt(). Threads: one at a time.
 int hearth_embed(struct hearth_session *session, int seq, const hearth_token *tokens, int n,
                  enum hearth_pooling pooling, int norm, float *out, struct hearth_error *err);
 
-// Divides x[0..n) by its norm. norm 2: its Euclidean length; 1: the sum of its magnitudes; 3 and more: the norm of
-// that order; 0: its largest magnitude, which becomes 32760; negative: x stays as it is. Zeros stay zeros.
-// Threads: any.
+// Divides x[0..n) by its norm. norm 2: its Euclidean length; 1: the sum of its magnitudes; 3 and more: the
+// norm of that order; 0: its largest magnitude, which becomes 32760; negative: x stays as it is. Zeros stay
+// zeros. Threads: any.
 void hearth_embedding_normalize(float *x, int n, int norm);
 
 // ---- statistics
@@ -724,8 +729,9 @@ void hearth_embedding_normalize(float *x, int n, int norm);
 // the phase in which they end; an evaluation with rows of both phases counts as a prompt. Sessions that share
 // weights have these figures in common.
 struct hearth_streaming_stats {
-    const char *io; // "io_uring" or "pread"; NULL: all weights are in memory, and all below is 0
-    bool direct;    // reads go around the page cache
+    // "io_uring" or "pread", on Windows "overlapped"; NULL: all weights are in memory, and all below is 0.
+    const char *io;
+    bool direct; // reads go around the page cache
 
     // What the budget bought.
     uint64_t planned_bytes;    // private memory of the process, all in all
@@ -832,8 +838,8 @@ void hearth_session_streaming_stats(const struct hearth_session *session, struct
 // The same of the session's device, of several the first. Threads: one at a time.
 void hearth_session_device_stats(const struct hearth_session *session, struct hearth_device_stats *out,
                                  size_t size);
-// The same of device number `index`, in the order of hearth_session_params.device. Returns how many devices the session
-// has. Threads: one at a time.
+// The same of device number `index`, in the order of hearth_session_params.device. Returns how many devices
+// the session has. Threads: one at a time.
 int hearth_session_device_stats_at(const struct hearth_session *session, int index,
                                    struct hearth_device_stats *out, size_t size);
 
@@ -906,8 +912,8 @@ struct hearth_sampler_params {
     // For DRY's breakers, and then it must outlive the sampler; else NULL will do.
     const struct hearth_model *model;
     int n_ctx; // what dry_penalty_last_n = -1 means; 0: 4096
-    // Tokens that it does not allow are left out before all samplers. It must outlive the sampler. Each sampler
-    // is at a place of its own in it; those of one grammar may be in different threads. NULL: none.
+    // Tokens that it does not allow are left out before all samplers. It must outlive the sampler. Each
+    // sampler is at a place of its own in it; those of one grammar may be in different threads. NULL: none.
     struct hearth_grammar *grammar;
 };
 
@@ -943,8 +949,8 @@ void hearth_sampler_reset(struct hearth_sampler *sampler);
 int hearth_sampler_clone(struct hearth_sampler **out, const struct hearth_sampler *sampler,
                          struct hearth_error *err);
 
-// Picks a token from n_vocab logits (not changed). Allocates nothing. -1: the grammar allows no token, or only
-// such with a logit of -INFINITY; never without a grammar. Threads: one at a time.
+// Picks a token from n_vocab logits (not changed). Allocates nothing. -1: the grammar allows no token, or
+// only such with a logit of -INFINITY; never without a grammar. Threads: one at a time.
 hearth_token hearth_sample(struct hearth_sampler *sampler, const float *logits);
 
 // Tells the sampler what was chosen, for the penalties and the grammar. After a token that the grammar does
@@ -953,8 +959,8 @@ void hearth_sampler_accept(struct hearth_sampler *sampler, hearth_token token);
 // The same of what was in the prompt: the grammar is about the text that follows it. Threads: one at a time.
 void hearth_sampler_accept_prompt(struct hearth_sampler *sampler, hearth_token token);
 
-// Whether the text may end here: the grammar is at an end, though more may be allowed. True without a grammar.
-// Threads: one at a time.
+// Whether the text may end here: the grammar is at an end, though more may be allowed. True without a
+// grammar. Threads: one at a time.
 bool hearth_sampler_may_end(struct hearth_sampler *sampler);
 
 // The seed in use. Threads: any.

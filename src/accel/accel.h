@@ -19,7 +19,7 @@ struct hearth_accel; // an open device
 
 // A device that there is.
 struct hearth_accel_info {
-    const char *backend; // "OpenCL"
+    const char *backend; // "OpenCL", "CUDA"
     char name[128], driver[128];
     uint64_t memory;    // bytes
     uint64_t largest;   // bytes of one piece of it

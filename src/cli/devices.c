@@ -107,12 +107,8 @@ void hearth_cli_choose_device(const struct hearth_options *o, struct hearth_sess
     long layers;
     if (!layers_of(o, &layers) || layers == 0 || (o->device && !strcmp(o->device, "none")))
         return;
-    const bool has_device = o->device || o->gpu_layers || o->vram.n || o->tensor_split.n;
-    if (!has_device) {
-        if (o->op_offload)
-            hearth_cli_info("without effect here: --op-offload (no --device or --gpu-layers)");
+    if (!o->device && !o->gpu_layers && !o->vram.n && !o->tensor_split.n)
         return;
-    }
     if (!o->device) {
         const int gpu = first_device(false);
         if (gpu < 0) {

@@ -447,7 +447,7 @@ const struct hearth_option hearth_option_table[] = {
     {"--pack-dir", NULL, HEARTH_OPTION_STRING, "DIR", NULL, NULL, NO_RANGE, EVALUATE | PLAN, "Resources",
      "the cache folder of --pack (default: $XDG_CACHE_HOME/hearth or ~/.cache/hearth)", AT(pack_dir)},
     {"-ub, --ubatch-size", NULL, HEARTH_OPTION_TOKENS, "N", "512", NULL, 1, 65536,
-     GENERATE | PERPLEXITY | EMBED | PROFILE, "Resources",
+     GENERATE | PERPLEXITY | EMBED | PROFILE | TRAIN, "Resources",
      "prompt tokens evaluated at a time. No result depends on it", AT(n_ubatch)},
     {"-ub, --ubatch-size", NULL, HEARTH_OPTION_TOKENS, "N", "512", NULL, 1, 65536, PLAN, "Resources",
      "most prompt tokens that are to be evaluated at a time; the plan may choose fewer", AT(n_ubatch)},
@@ -599,9 +599,9 @@ const struct hearth_command hearth_command_table[] = {
      "hearth chat model.gguf --load talk.json -st -p \"Why is the sky blue?\"",
      hearth_cmd_chat},
     {"serve", SERVE, MODEL_ONLY, "answer requests over HTTP",
-     "Loads MODEL and answers requests of programs over HTTP, in the manner of OpenAI (/v1/chat/completions and others) "
-     "and of llama.cpp's server. Several texts are generated at once, and what prompts have in common is "
-     "computed once; no text depends on either.\n\n"
+     "Loads MODEL and answers requests of programs over HTTP, in the manner of OpenAI (/v1/chat/completions and others), "
+     "of Anthropic (/v1/messages) and of llama.cpp's server. Several texts are generated at once, and what prompts have in "
+     "common is computed once; no text depends on either.\n\n"
      "With a browser, the address shows a page. Ctrl-C or SIGTERM ends the server: answers that are being generated have "
      "five seconds left, or none after a second Ctrl-C.",
      "hearth serve model.gguf\n"
@@ -681,8 +681,9 @@ const struct hearth_command hearth_command_table[] = {
      "and the tokenizer's files, and writes the new file OUT, with its matrices in the number format TYPE as quantize "
      "has it (default: F16). Tensors, keys and vocabulary are those that llama.cpp's converter writes. OUT appears only "
      "when it is complete. The model is read in pieces, so it may be larger than memory.\n\n"
-     "Llama, Mistral, Mixtral, Qwen 2 and 3, Falcon and OPT can be converted, and the sparse models ReluLLaMA, ProSparse, "
-     "Bamboo, TurboSparse and SparseQwen2. With predictors, in the folder itself or in that of --predictors, the file is "
+     "Llama, Mistral, Mixtral, Qwen 2, 3, 3.5 and 3.6, Gemma 3 and 4, DeepSeek V2 and V3, Kimi K2, GLM-4.7-Flash, gpt-oss, "
+     "LFM2, Falcon and OPT can be converted, and the sparse models ReluLLaMA, ProSparse, Bamboo, TurboSparse and "
+     "SparseQwen2. With predictors, in the folder itself or in that of --predictors, the file is "
      "one of PowerInfer's, of which only the neurons that a token needs are computed.",
      "hearth convert Qwen2.5-7B-Instruct qwen2.5-7b-Q4_K_M.gguf Q4_K_M\n"
      "hearth convert ReluLLaMA-7B relullama.gguf --predictors ReluLLaMA-Predictor",
@@ -743,8 +744,9 @@ const struct hearth_command hearth_command_table[] = {
      "models means Q8_0 for that matrix; everything else keeps its bits. Logits are the model's to the last bit where it has "
      "down by neuron (PowerInfer's files) and there is no profile; else they differ a little. OUT appears only when it is "
      "complete, carries checksums (--verify), and is a GGUF: hearth inspect shows it.\n\n"
-     "Only a model with predictors is then read neuron by neuron where memory is too small for it: PowerInfer's "
-     "files have them. Without, a pack is for models that fit into memory.",
+     "Only a pack with predictors (PowerInfer's files have them, hearth train-predictors makes them) or with "
+     "--gates-apart is then read neuron by neuron where memory is too small for it. Any other is for models that fit into "
+     "memory.",
      "hearth profile model.gguf -f text.txt -o model.profile\n"
      "hearth pack model.gguf model.hearth.gguf --profile model.profile",
      hearth_cmd_pack},

@@ -60,7 +60,7 @@ void hearth_cli_print_placement(const struct hearth_placement *p, const struct h
         printf("; prompts may pass\n    through it with the other%s", model->hp.n_expert ? " experts" : "s");
     if (p->neurons)
         printf("\n    %llu hot neurons of the other layers", (unsigned long long)p->neurons);
-    if (model->hp.n_expert && p->bytes < p->vram)
+    if (p->hot && model->hp.n_expert && p->bytes < p->vram)
         printf("\n    hot experts, in the rest of its memory");
     printf("\n  its speed is not forecast: what it computes counts as if the CPU did\n");
 }

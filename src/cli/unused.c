@@ -97,6 +97,22 @@ static bool is_for_another_machine(const struct hearth_options *o)
     return o->machine != NULL;
 }
 
+// As hearth_cli_choose_device() has it.
+static bool wants_no_device(const struct hearth_options *o)
+{
+    return !o->device && !o->gpu_layers && !o->vram.n && !o->tensor_split.n;
+}
+
+static bool has_device_none(const struct hearth_options *o)
+{
+    return o->device && !strcmp(o->device, "none");
+}
+
+static bool has_no_layers(const struct hearth_options *o)
+{
+    return !has_device_none(o) && o->gpu_layers && !strcmp(o->gpu_layers, "0");
+}
+
 // ---- what
 
 static const struct reason {
@@ -167,6 +183,20 @@ static const struct reason {
      is_for_another_machine,
      "--machine says what the other machine can do",
      {AT(measure), AT(cpu), END}},
+    {ANY,
+     wants_no_device,
+     "no --device or --gpu-layers",
+     {AT(device_hot), AT(op_offload), AT(no_op_offload), AT(device_inexact), END}},
+    {ANY,
+     has_device_none,
+     "--device none leaves everything to the CPU",
+     {AT(vram), AT(tensor_split), AT(gpu_layers), AT(device_hot), AT(op_offload), AT(no_op_offload),
+      AT(device_inexact), END}},
+    {ANY,
+     has_no_layers,
+     "--gpu-layers 0 leaves everything to the CPU",
+     {AT(device), AT(vram), AT(tensor_split), AT(device_hot), AT(op_offload), AT(no_op_offload),
+      AT(device_inexact), END}},
 };
 
 static const struct hearth_option *option_at(const struct hearth_command *cmd, size_t offset)

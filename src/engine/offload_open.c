@@ -839,7 +839,8 @@ static void foresee(struct hearth_offload *o, const struct hearth_offload_params
     }
     if (o->attention)
         out->bytes += bytes_of_attention(o, p, vram - out->bytes, &out->attention);
-    if (uses_hot(p))
+    out->hot = uses_hot(p);
+    if (out->hot)
         out->neurons = hearth_hot_count(s, n_layer - out->layers, vram - out->bytes);
 }
 

@@ -17,6 +17,7 @@ struct hearth_placement {
     bool head;
     bool through;     // prompts may pass through it with the other layers, or experts
     uint64_t neurons; // hot ones of these
+    bool hot;         // the rest of its memory is for hot neurons and experts
 };
 
 // What a device would get of a session with these parameters, by what its driver says of it; no device is opened, and

@@ -30,6 +30,18 @@ run 2 run "$model" -p "$prompt" --device 0,1 -ts 1
 err_has "--tensor-split has 1 number, and --device 2 devices"
 run 0 run "$model" -p "$prompt" -n 1 --op-offload
 err_has "without effect here: --op-offload (no --device or --gpu-layers)"
+run 0 run "$model" -p "$prompt" -n 1 --device-hot 50 -nopo --device-inexact
+err_has "without effect here: --device-hot, --no-op-offload, --device-inexact (no --device or --gpu-layers)"
+run 0 embed "$model" -p "$prompt" --device-hot 50
+err_has "without effect here: --device-hot (no --device or --gpu-layers)"
+run 0 plan "$model" --machine oneplus-12 -c 128 --device-inexact
+err_has "without effect here: --device-inexact (no --device or --gpu-layers)"
+run 0 run "$model" -p "$prompt" -n 1 --device none --vram 1G -ngl 0 --op-offload
+err_has "without effect here: --vram, --gpu-layers, --op-offload (--device none leaves everything to the CPU)"
+run 0 run "$model" -p "$prompt" -n 1 --device 0 -ngl 0 -nopo
+err_has "without effect here: --device, --no-op-offload (--gpu-layers 0 leaves everything to the CPU)"
+HEARTH_OP_OFFLOAD=1 HEARTH_DEVICE_HOT=50 run 0 run "$model" -p "$prompt" -n 1 # set for good
+err_lacks "without effect"
 run 2 run "$model" -p "$prompt" --device 0,0 -ts 0,0
 err_has "--tensor-split: one of its numbers must be more than 0"
 run 2 run "$model" -p "$prompt" --device 0,0 -ts 1,x
@@ -179,6 +191,17 @@ done
 [ "$(json "$tmp/json" device/attention)" -gt 1 ] || fail "no attention is on the device"
 run 0 plan "$experts" --machine oneplus-12 --device 0 --vram 1G -c 128
 out_has "attention of the last"
+for options in "" "--vram 1G" "-ngl 1 --vram 1G"; do
+    # shellcheck disable=SC2086
+    run 0 plan "$experts" --machine oneplus-12 --device 0 -c 128 $options
+    out_has "hot experts, in the rest of its memory"
+done
+run 0 plan "$experts" --machine oneplus-12 --device 0 -c 128 -ngl 1
+out_has "attention of the last 1 of"
+grep -qF "hot experts" "$tmp/out" && fail "a number of layers leaves room for hot experts in the plan, but not in run"
+run 0 run "$experts" -p "$prompt" -n 3 --temp 0 --device 0 -c 128 -ngl 1 --stats json
+tail -n 1 "$tmp/err" >"$tmp/json"
+[ "$(json "$tmp/json" device/experts)" = 0 ] || fail "a number of layers leaves room for hot experts in run"
 run 0 run "$experts" -p "$prompt" -n 12 --temp 0 --device 0 -c 128
 same "$tmp/out" "$tmp/want_experts"
 err_has "$name: attention of "

@@ -113,6 +113,8 @@ err_has "this is lossy: predictors leave out some of what each layer's neurons g
 err_has "compare: hearth perplexity $model -f HELDOUT --phase step, and hearth perplexity $tmp/predictors.gguf -f HELDOUT --phase step"
 out_is_empty
 [ ! -e "$tmp/predictors.gguf.layers" ] || fail "finished layers are left behind"
+run 0 train-predictors "$model" -f "$tmp/text" -o "$tmp/narrow.gguf" --steps 5 -c 16 -ub 64
+same "$tmp/narrow.gguf" "$tmp/predictors.gguf"
 run 0 inspect "$tmp/predictors.gguf" --verify
 out_has "hearth.predictors.recall"
 run 0 run "$tmp/predictors.gguf" -p "$prompt" -n 5 --temp 0 --sparsity predict
