@@ -47,6 +47,10 @@ const sets = {
         what: "the picture of speed against memory: forecasts, and measured figures of bench/speed-memory.json", where: "README.md", minutes: 1, command: "make speed-memory",
     },
     batch: { what: "what a token costs with 1 to 32 sequences, a chart", where: "docs/speed.md", minutes: 10, needs: "5 GB", command: "make bench-batch", long: true },
+    device: {
+        what: "best of 4 with a device beside the CPU: the share that a session finds, and fixed ones", where: "docs/accel.md", minutes: 15,
+        needs: "a device, 10 GB", command: "make bench-device", long: true,
+    },
     forecast: {
         what: "forecasts beside what comes of them", where: "docs/speed.md", minutes: 30, needs: "models in $FORECAST_MODELS, with commas between them",
         command: 'make bench-forecast BENCH_ARGS="--models $FORECAST_MODELS"', long: true,
