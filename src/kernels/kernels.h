@@ -2,8 +2,8 @@
 // The kernels: everything that touches many numbers. One table of functions; the C reference fills it first
 // and each instruction set the CPU has overwrites what it does faster.
 //
-// Kernels come in six families. A family has a file for each level that does it faster: FAMILY_c.c here is the
-// reference, which says what the family does, and x86/FAMILY_avx2.c does the same with AVX2,
+// Kernels come in six families. A family has a file for each level that does it faster: FAMILY_c.c here is
+// the reference, which says what the family does, and x86/FAMILY_avx2.c does the same with AVX2,
 // arm/FAMILY_neon.c with NEON.
 //
 //   family   entries of the table                      C   AVX2  AVX-512  AMX  NEON   dotprod  i8mm  once for all
