@@ -39,6 +39,21 @@ static const struct made makes[] = {
     {.arch = "qwen2", .type = HEARTH_TYPE_F16},
     {.arch = "qwen3"},
     {.arch = "qwen3moe", .experts = true, .type = HEARTH_TYPE_BF16},
+    {.arch = "ernie4_5-moe",
+     .experts = true,
+     .leading = true,
+     .shared = true,
+     .optional = true,
+     .set = {{"leading_dense_block_count", 'u', 1, NULL},
+             {"interleave_moe_layer_step", 'u', 1, NULL},
+             {"expert_shared_feed_forward_length", 'u', MADE_F_SHARED, NULL}}},
+    {.arch = "minimax-m2", .experts = true},
+    {.arch = "mistral3",
+     .set = {{"attention.temperature_scale", 'f', 0.3, NULL},
+             {"rope.scaling.type", 's', 0, "yarn"},
+             {"rope.scaling.factor", 'f', 4, NULL},
+             {"rope.scaling.original_context_length", 'u', 16, NULL},
+             {"rope.scaling.yarn_log_multiplier", 'f', 1, NULL}}},
 };
 // Formats in blocks, which have no room in the small made ones.
 static const char *const goldens[] = {"drelu.Q4_0", "mixtral.Q8_0", "k-mixed.Q4_K_M", "window.Q8_0"};
