@@ -46,14 +46,15 @@ console.log(`| texts left | ${ways.map((way) => way.name).join(" | ")} | of the 
 console.log(`| ---: |${" ---: |".repeat(ways.length + 1)}`);
 alive.forEach((n, i) => console.log(`| ${n} | ${ways.map((way) => way.speeds[i].toFixed(1)).join(" | ")} | ${(ways[0].speeds[i] / best[i]).toFixed(2)} |`));
 
-const report = writeReport("device", { model: basename(model), ...o, alive, ways });
+const { device, vram, layers, gen, rounds, threads } = o;
+writeReport("device", { model: basename(model), device, vram, layers, gen, rounds, threads, alive, ways });
 const drawer = join(o.hearth ? dirname(o.hearth) : join(root, "build"), "tests", "draw_chart");
 const svg = o.svg ?? join(root, "bench", "out", "device.svg");
 if (existsSync(drawer)) {
     run(drawer, [svg], {
         input: JSON.stringify({
             title: `Best of ${o.texts}, whose texts end one after the other`,
-            subtitle: `${report.model}; the device's share of hot neurons or experts: by time, or fixed`,
+            subtitle: `${basename(model)}; the device's share of hot neurons or experts: by time, or fixed`,
             x_label: "texts that are left", y_label: "tokens a second", x: alive.toReversed(),
             series: ways.map((way, i) => ({ label: way.name, strong: !i, dashed: i > 0, dots: !i, y: way.speeds.toReversed() })),
         }),
