@@ -105,8 +105,8 @@ static void norm_all(const struct hearth_session *s, float *x, int n_heads, int 
         norm_heads(s, x, 1, n_heads * dim, hearth_vector_of(w));
 }
 
-// What happens to a token's queries, or its keys, between projection and use: bias, norm, rotation, or rotation before
-// the norm.
+// What happens to a token's queries, or its keys, between projection and use: bias, norm, rotation, or rotation
+// before the norm.
 static void prepare_heads(const struct hearth_session *s, int layer, float *x, int n_heads,
                           const struct hearth_weight *bias, const struct hearth_weight *head_norm,
                           const float *cos_sin)
@@ -125,7 +125,8 @@ static void prepare_heads(const struct hearth_session *s, int layer, float *x, i
         norm_all(s, x, n_heads, dim, head_norm);
 }
 
-// Queries far from the beginning grow, so that attention over many positions stays as sharp ("Llama 4", and Ministral 3).
+// Queries far from the beginning grow, so that attention over many positions stays as sharp ("Llama 4", and
+// Ministral 3).
 static void grow(const struct hearth_session *s, int row, float *q, int n)
 {
     const struct hearth_hparams *hp = &s->model->hp;

@@ -97,6 +97,33 @@ struct hearth_binding {
         name, offsetof(struct hearth_layer, field), HEARTH_DIM_##k, HEARTH_DIM_##n, HEARTH_##need            \
     }
 
+// What most architectures have: embedding, last norm and head; projections of attention, and their biases; a
+// dense part with a gate; experts with gates; and the one that all tokens use.
+#define HEARTH_GLOBALS                                                                                       \
+    HEARTH_GLOBAL("token_embd.weight", token_embd, EMBD, VOCAB, ALWAYS),                                     \
+        HEARTH_GLOBAL("output_norm.weight", output_norm, EMBD, NONE, ALWAYS),                                \
+        HEARTH_GLOBAL("output.weight", output, EMBD, VOCAB, OPTIONAL)
+#define HEARTH_LAYER_QKV                                                                                     \
+    HEARTH_LAYER("attn_q.weight", attn_q, EMBD, Q, ALWAYS),                                                  \
+        HEARTH_LAYER("attn_k.weight", attn_k, EMBD, KV, ALWAYS),                                             \
+        HEARTH_LAYER("attn_v.weight", attn_v, EMBD, KV, ALWAYS)
+#define HEARTH_LAYER_QKV_BIASES(need)                                                                        \
+    HEARTH_LAYER("attn_q.bias", attn_q_b, Q, NONE, need),                                                    \
+        HEARTH_LAYER("attn_k.bias", attn_k_b, KV, NONE, need),                                               \
+        HEARTH_LAYER("attn_v.bias", attn_v_b, KV, NONE, need)
+#define HEARTH_LAYER_GATED(need)                                                                             \
+    HEARTH_LAYER("ffn_gate.weight", ffn_gate, EMBD, FF, need),                                               \
+        HEARTH_LAYER("ffn_up.weight", ffn_up, EMBD, FF, need),                                               \
+        HEARTH_LAYER("ffn_down.weight", ffn_down, FF, EMBD, need)
+#define HEARTH_LAYER_EXPERTS                                                                                 \
+    HEARTH_LAYER("ffn_gate_exps.weight", ffn_gate_exps, EMBD, FF_EXP, EACH_EXPERT),                          \
+        HEARTH_LAYER("ffn_up_exps.weight", ffn_up_exps, EMBD, FF_EXP, EACH_EXPERT),                          \
+        HEARTH_LAYER("ffn_down_exps.weight", ffn_down_exps, FF_EXP, EMBD, EACH_EXPERT)
+#define HEARTH_LAYER_SHARED                                                                                  \
+    HEARTH_LAYER("ffn_gate_shexp.weight", ffn_gate_shared, EMBD, FF_SHARED, SHARED),                         \
+        HEARTH_LAYER("ffn_up_shexp.weight", ffn_up_shared, EMBD, FF_SHARED, SHARED),                         \
+        HEARTH_LAYER("ffn_down_shexp.weight", ffn_down_shared, FF_SHARED, EMBD, SHARED)
+
 // Tensors that sparse models of any architecture may have (docs/sparse.md). ffn_down_t replaces ffn_down.
 #define HEARTH_LAYER_BY_NEURON HEARTH_LAYER("ffn_down_t.weight", ffn_down_t, EMBD, FF, MAYBE_DENSE)
 #define HEARTH_LAYER_BY_NEURON_EXPERTS                                                                       \

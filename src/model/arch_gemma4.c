@@ -8,9 +8,7 @@
 #include "model/arch.h"
 
 static const struct hearth_binding globals[] = {
-    HEARTH_GLOBAL("token_embd.weight", token_embd, EMBD, VOCAB, ALWAYS),
-    HEARTH_GLOBAL("output_norm.weight", output_norm, EMBD, NONE, ALWAYS),
-    HEARTH_GLOBAL("output.weight", output, EMBD, VOCAB, OPTIONAL),
+    HEARTH_GLOBALS,
     HEARTH_GLOBAL("rope_freqs.weight", rope_freqs, ROT2, NONE, ALWAYS),
     HEARTH_GLOBAL("per_layer_token_embd.weight", token_layers, EMBD_LAYERS, VOCAB, TOKEN_GIVES),
     HEARTH_GLOBAL("per_layer_model_proj.weight", token_layers_in, EMBD, EMBD_LAYERS, TOKEN_GIVES),
@@ -28,9 +26,7 @@ static const struct hearth_binding layer[] = {
     HEARTH_LAYER("attn_output.weight", attn_out, Q, EMBD, ALWAYS),
     HEARTH_LAYER("post_attention_norm.weight", attn_post_norm, EMBD, NONE, ALWAYS),
     HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
-    HEARTH_LAYER("ffn_gate.weight", ffn_gate, EMBD, FF, DENSE),
-    HEARTH_LAYER("ffn_up.weight", ffn_up, EMBD, FF, DENSE),
-    HEARTH_LAYER("ffn_down.weight", ffn_down, FF, EMBD, DENSE),
+    HEARTH_LAYER_GATED(DENSE),
     HEARTH_LAYER("ffn_gate.weight", ffn_gate_shared, EMBD, FF_SHARED, SHARED),
     HEARTH_LAYER("ffn_up.weight", ffn_up_shared, EMBD, FF_SHARED, SHARED),
     HEARTH_LAYER("ffn_down.weight", ffn_down_shared, FF_SHARED, EMBD, SHARED),
@@ -40,9 +36,7 @@ static const struct hearth_binding layer[] = {
     HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),
     HEARTH_LAYER("ffn_gate_inp.scale", ffn_router_norm, EMBD, NONE, EXPERTS),
     HEARTH_LAYER("ffn_gate_up_exps.weight", ffn_gate_up_exps, EMBD, FF_EXP_TWICE, MAYBE_EACH),
-    HEARTH_LAYER("ffn_gate_exps.weight", ffn_gate_exps, EMBD, FF_EXP, EACH_EXPERT),
-    HEARTH_LAYER("ffn_up_exps.weight", ffn_up_exps, EMBD, FF_EXP, EACH_EXPERT),
-    HEARTH_LAYER("ffn_down_exps.weight", ffn_down_exps, FF_EXP, EMBD, EACH_EXPERT),
+    HEARTH_LAYER_EXPERTS,
     HEARTH_LAYER_BY_NEURON,
     HEARTH_LAYER_BY_NEURON_EXPERTS,
     HEARTH_LAYER("ffn_down_exps.scale", ffn_scale_exps, EXPERTS, NONE, OPTIONAL),

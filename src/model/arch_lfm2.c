@@ -27,23 +27,17 @@ static const struct hearth_binding globals[] = {
 
 static const struct hearth_binding layer[] = {
     MIXER,
-    HEARTH_LAYER("ffn_gate.weight", ffn_gate, EMBD, FF, ALWAYS),
-    HEARTH_LAYER("ffn_up.weight", ffn_up, EMBD, FF, ALWAYS),
-    HEARTH_LAYER("ffn_down.weight", ffn_down, FF, EMBD, ALWAYS),
+    HEARTH_LAYER_GATED(ALWAYS),
     HEARTH_LAYER_SPARSE,
     {0},
 };
 
 static const struct hearth_binding layer_moe[] = {
     MIXER,
-    HEARTH_LAYER("ffn_gate.weight", ffn_gate, EMBD, FF, LEADING),
-    HEARTH_LAYER("ffn_up.weight", ffn_up, EMBD, FF, LEADING),
-    HEARTH_LAYER("ffn_down.weight", ffn_down, FF, EMBD, LEADING),
+    HEARTH_LAYER_GATED(LEADING),
     HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),
     HEARTH_LAYER("exp_probs_b.bias", ffn_choice_b, EXPERTS, NONE, EXPERTS),
-    HEARTH_LAYER("ffn_gate_exps.weight", ffn_gate_exps, EMBD, FF_EXP, EACH_EXPERT),
-    HEARTH_LAYER("ffn_up_exps.weight", ffn_up_exps, EMBD, FF_EXP, EACH_EXPERT),
-    HEARTH_LAYER("ffn_down_exps.weight", ffn_down_exps, FF_EXP, EMBD, EACH_EXPERT),
+    HEARTH_LAYER_EXPERTS,
     {0},
 };
 

@@ -5,9 +5,7 @@
 #include "model/arch.h"
 
 static const struct hearth_binding globals[] = {
-    HEARTH_GLOBAL("token_embd.weight", token_embd, EMBD, VOCAB, ALWAYS),
-    HEARTH_GLOBAL("output_norm.weight", output_norm, EMBD, NONE, ALWAYS),
-    HEARTH_GLOBAL("output.weight", output, EMBD, VOCAB, OPTIONAL),
+    HEARTH_GLOBALS,
     HEARTH_GLOBAL("rope_factors_short.weight", rope_freqs, ROT2, NONE, OPTIONAL),
     HEARTH_GLOBAL("rope_factors_long.weight", rope_long, ROT2, NONE, OPTIONAL),
     {0},

@@ -7,9 +7,7 @@
 #include "model/arch.h"
 
 static const struct hearth_binding globals[] = {
-    HEARTH_GLOBAL("token_embd.weight", token_embd, EMBD, VOCAB, ALWAYS),
-    HEARTH_GLOBAL("output_norm.weight", output_norm, EMBD, NONE, ALWAYS),
-    HEARTH_GLOBAL("output.weight", output, EMBD, VOCAB, OPTIONAL),
+    HEARTH_GLOBALS,
     {0},
 };
 
@@ -49,9 +47,7 @@ static const struct hearth_binding layer[] = {
     HEARTH_LAYER("ssm_beta.weight", rec_beta, EMBD, REC_HEADS, RECURS),
     HEARTH_LAYER("ssm_alpha.weight", rec_alpha, EMBD, REC_HEADS, RECURS),
     MIXER_BEHIND,
-    HEARTH_LAYER("ffn_gate.weight", ffn_gate, EMBD, FF, ALWAYS),
-    HEARTH_LAYER("ffn_up.weight", ffn_up, EMBD, FF, ALWAYS),
-    HEARTH_LAYER("ffn_down.weight", ffn_down, FF, EMBD, ALWAYS),
+    HEARTH_LAYER_GATED(ALWAYS),
     HEARTH_LAYER_SPARSE,
     {0},
 };

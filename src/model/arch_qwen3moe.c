@@ -3,26 +3,20 @@
 #include "model/arch.h"
 
 static const struct hearth_binding globals[] = {
-    HEARTH_GLOBAL("token_embd.weight", token_embd, EMBD, VOCAB, ALWAYS),
-    HEARTH_GLOBAL("output_norm.weight", output_norm, EMBD, NONE, ALWAYS),
-    HEARTH_GLOBAL("output.weight", output, EMBD, VOCAB, OPTIONAL),
+    HEARTH_GLOBALS,
     HEARTH_GLOBAL("rope_freqs.weight", rope_freqs, ROT2, NONE, OPTIONAL),
     {0},
 };
 
 static const struct hearth_binding layer[] = {
     HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS),
-    HEARTH_LAYER("attn_q.weight", attn_q, EMBD, Q, ALWAYS),
-    HEARTH_LAYER("attn_k.weight", attn_k, EMBD, KV, ALWAYS),
-    HEARTH_LAYER("attn_v.weight", attn_v, EMBD, KV, ALWAYS),
+    HEARTH_LAYER_QKV,
     HEARTH_LAYER("attn_q_norm.weight", attn_q_norm, HEAD, NONE, ALWAYS),
     HEARTH_LAYER("attn_k_norm.weight", attn_k_norm, HEAD, NONE, ALWAYS),
     HEARTH_LAYER("attn_output.weight", attn_out, Q, EMBD, ALWAYS),
     HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
     HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),
-    HEARTH_LAYER("ffn_gate_exps.weight", ffn_gate_exps, EMBD, FF_EXP, EACH_EXPERT),
-    HEARTH_LAYER("ffn_up_exps.weight", ffn_up_exps, EMBD, FF_EXP, EACH_EXPERT),
-    HEARTH_LAYER("ffn_down_exps.weight", ffn_down_exps, FF_EXP, EMBD, EACH_EXPERT),
+    HEARTH_LAYER_EXPERTS,
     HEARTH_LAYER_SPARSE_EXPERTS,
     {0},
 };

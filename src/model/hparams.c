@@ -484,8 +484,8 @@ static int read_experts(const struct reader *r, const struct hearth_arch *arch, 
         rc = read_range(r, "expert_feed_forward_length", hp->n_ff_exp == 0, 1, 4 * MAX_DIM, &hp->n_ff_exp);
     if (!rc && hearth_arch_has_need(arch, HEARTH_LEADING))
         rc = read_range(r, "leading_dense_block_count", false, 0, hp->n_layer - 1, &hp->n_dense);
-    if (!rc && hearth_gguf_find(r->g, key_of(r, "interleave_moe_layer_step").text))
-        rc = read_range(r, "interleave_moe_layer_step", true, 1, HEARTH_MAX_LAYERS, &step);
+    if (!rc)
+        rc = read_range(r, "interleave_moe_layer_step", false, 1, HEARTH_MAX_LAYERS, &step);
     if (!rc && step != 1)
         rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                          "%s: experts in one of %d layers (interleave_moe_layer_step) are not supported",
@@ -573,8 +573,8 @@ static int read_yarn(const struct reader *r, const struct hearth_arch *arch, str
     if (y->share <= 0 || factor <= 1.0f)
         return rc;
     // What the paper multiplies cosines and sines by, models with latent attention multiply scores by, and
-    // say how much: a tenth of the mscale_all_dim that they were trained with. Those whose queries grow say the whole of
-    // it, and divide by it.
+    // say how much: a tenth of the mscale_all_dim that they were trained with. Those whose queries grow say
+    // the whole of it, and divide by it.
     float by_log = 0.0f;
     if (!rc && (arch->latent || arch->q_growth))
         rc = read_float(r, "rope.scaling.yarn_log_multiplier", false, 0.0f, 1e3f, &by_log);
