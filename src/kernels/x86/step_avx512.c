@@ -16,9 +16,9 @@
 // Whole groups of a row that a single token goes through before the next row has its turn, where rows are
 // longer than that: their activations stay in the L1 cache, which two threads of a core may have to share.
 #define BAND 8
-// Tokens and length of a row from which on lanes are better used for tokens (step_many_avx512.c).
-#define MANY_FROM 3
-#define MANY_LONG 1024
+// Tokens from which on lanes are better used for tokens (step_many_avx512.c), in rows of that many elements. A row
+// must have a whole group of units: the first group begins all 16 lanes.
+#define MANY_FROM(k) ((k) >= 1024 ? (size_t)3 : (k) >= 512 ? (size_t)5 : SIZE_MAX)
 
 // Whether a single token takes rows one after the other, and nothing is asked for ahead. Zen 4 reads one stream
 // faster than two, and loads of activations are not what limits it; what is asked for keeps its own prefetcher,
@@ -198,7 +198,7 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
     static void step_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,         \
                             size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch)   \
     {                                                                                                        \
-        if (n_tokens >= MANY_FROM && k >= MANY_LONG)                                                         \
+        if (n_tokens >= MANY_FROM(k))                                                                        \
             hearth_step_many_avx512(HEARTH_TYPE_##type, out, out_stride, w, w_stride, k, n_rows, x,          \
                                     x_stride, n_tokens, scratch);                                            \
         else                                                                                                 \
