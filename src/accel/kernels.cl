@@ -134,6 +134,7 @@ static float gelu_of(float x)
 #define GELU_TANH    4
 #define SWIGLU       5
 #define SIGMOID      6
+#define JUMP_RELU    7
 
 static float activated(float x, int act)
 {
@@ -149,6 +150,8 @@ static float activated(float x, int act)
     }
     if (act == SIGMOID)
         return divide(1.0f, 1.0f + exp_of(-x));
+    if (act == JUMP_RELU)
+        return x > 0.0f ? x + 1.0f : 0.0f;
     return x > 0.0f ? x : 0.0f;
 }
 

@@ -195,7 +195,7 @@ void hearth_accel_mask_gates(struct hearth_accel *a, const struct hearth_accel_m
                              size_t n, size_t n_rows)
 {
     RUN(a, HEARTH_ACCEL_mask_gates, groups(n, GROUP), n_rows, 1, M(mask), M(gate), I(n), I(act),
-        I(act == HEARTH_ACT_RELU || act == HEARTH_ACT_DRELU), F(least));
+        I(hearth_act_is_relu(act)), F(least));
 }
 
 // ---- attention

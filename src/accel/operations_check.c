@@ -359,7 +359,7 @@ void hearth_check_activations(struct hearth_check *c, size_t n, size_t n_rows)
                                          *u = place(c, up, count * sizeof *up);
         const struct hearth_accel_memory *one = place(c, gate, count * sizeof *gate),
                                          *m = place(c, NULL, count);
-        const bool relu = act == HEARTH_ACT_RELU || act == HEARTH_ACT_DRELU;
+        const bool relu = hearth_act_is_relu((enum hearth_activation)act);
         float *size = take(c, count * sizeof *size);
         if (!size)
             return;

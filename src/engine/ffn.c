@@ -607,7 +607,8 @@ static void end(const struct pass *p, float *h)
         hearth_moe_combine(&w->moe, p->rows, p->layer, h);
 }
 
-// ---- what all tokens go through: the shared expert, or a layer without experts in a model that has them
+// ---- what all tokens go through: the shared expert, or a layer without experts in a model that has them; or what
+//      replaces the neurons that are off
 
 struct glu_job {
     const struct hearth_context *c;
@@ -632,6 +633,16 @@ static void glu_task(void *arg, int task, int worker)
                                          j->h + (size_t)task * k, k * sizeof(float), 1,
                                          j->work->matmul->scratch[worker]);
     *weight = 1.0f / (1.0f + hearth_exp(-*weight));
+}
+
+// What replaces neurons that are off, of h [T x E], to work.shared [T x E].
+static void compute_linear(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, const float *h)
+{
+    const int embd = w->c->hp->n_embd;
+    struct hearth_product out = {.w = w->c->weights->layers[layer].ffn_linear,
+                                 .out = hearth_row_of(w->shared, rows.first, embd),
+                                 .n = rows.n};
+    hearth_matmul(w->matmul, rows.phase, &out, 1, h + (size_t)rows.first * (size_t)embd, rows.n);
 }
 
 // Of h [T x E] to work.shared [T x E].
@@ -708,8 +719,13 @@ static void add_shared_task(void *arg, int task, int worker)
 static void add_shared(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, float *h)
 {
     const struct hearth_layer *l = &w->c->weights->layers[layer];
-    struct shared_job j = {
-        w, rows.first, h, !hearth_has_experts(w->c->hp, layer), l->ffn_router_shared.data != NULL, l, NULL};
+    struct shared_job j = {w,
+                           rows.first,
+                           h,
+                           w->c->hp->n_expert && !hearth_has_experts(w->c->hp, layer),
+                           l->ffn_router_shared.data != NULL,
+                           l,
+                           NULL};
     hearth_parallel(w->c, add_shared_task, &j, rows.n);
 }
 
@@ -734,12 +750,14 @@ void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, in
     const struct hearth_layer *l = &w->c->weights->layers[layer];
     const bool alone =
         hp->n_expert && !hearth_has_experts(hp, layer); // without experts where others have them
-    const bool shared = alone || hp->n_ff_shared;
+    const bool linear = hearth_has(&l->ffn_linear), shared = alone || hp->n_ff_shared || linear;
     const bool elsewhere = w->elsewhere && w->elsewhere->layer == layer;
     bool single = false; // of steps, which are the last class
     for (int k = 0; k < n_classes; k++) {
         struct shared_job own = {.work = w, .first = classes[k].first, .h = h, .layer = l, .x = x};
-        if (shared && !elsewhere)
+        if (linear)
+            compute_linear(w, classes[k], layer, h);
+        else if (shared && !elsewhere)
             compute_shared(w, classes[k], layer, h);
         if (hearth_has(&l->ffn_norm_exps))
             hearth_parallel(w->c, norm_exps_task, &own, classes[k].n);
@@ -804,7 +822,8 @@ void hearth_ffn_lay_out(struct hearth_ffn_work *w, const struct hearth_ffn_sizes
     const size_t t = (size_t)sizes->max_rows, shared = hearth_ffn_shared(hp);
     w->shared_gate = hearth_arena_take_rows(a, shared ? t : 0, (size_t)sizes->max_steps, shared * f32);
     w->shared_up = hearth_arena_take_rows(a, shared ? t : 0, (size_t)sizes->max_steps, shared * f32);
-    w->shared = hearth_arena_take_rows(a, shared ? t : 0, (size_t)sizes->max_steps, (size_t)hp->n_embd * f32);
+    w->shared = hearth_arena_take_rows(a, shared || hp->has_linear ? t : 0, (size_t)sizes->max_steps,
+                                       (size_t)hp->n_embd * f32);
     w->shared_weights = hearth_arena_take(a, shared ? t : 0, f32);
     w->wants = hearth_arena_take(a, x, sizeof *w->wants);
     w->own = hearth_arena_take(a, x, sizeof *w->own);

@@ -240,7 +240,7 @@ static void drop_idle(const struct cluster *c, const float *gate)
     const size_t count = c->n_t * c->n;
     if (mode->sparsity == HEARTH_SPARSITY_OFF)
         return;
-    if (act == HEARTH_ACT_RELU || act == HEARTH_ACT_DRELU)
+    if (hearth_act_is_relu(act))
         for (size_t i = 0; i < count; i++)
             mask[i] &= !(gate[i] <= 0.0f);
     if (mode->sparsity_threshold <= 0.0f)

@@ -194,6 +194,8 @@ static void feed_forward(struct hearth_offload *o, const struct hearth_offload_r
     if (masked)
         ask_predictor(o, rows, layer, n_ff);
     quantize(o, &o->h, n_embd, rows);
+    if (W(l, ffn_linear)->n)
+        product(o, rows, &rows->branch, W(l, ffn_linear), &o->h, NULL);
     compute_gates(o, rows, layer, n_ff, masked ? &o->mask : NULL);
     const struct hearth_accel_weight *by = W(l, ffn_down_t);
     if (by->n && rows->is_prompt) {
@@ -204,6 +206,8 @@ static void feed_forward(struct hearth_offload *o, const struct hearth_offload_r
         quantize(o, &o->gate, n_ff, rows);
         product(o, rows, &o->h, W(l, ffn_down), &o->gate, NULL);
     }
+    if (W(l, ffn_linear)->n)
+        hearth_accel_add(o->a, &o->h, &rows->branch, n_embd, n);
 }
 
 void hearth_offload_add_attention(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)

@@ -31,7 +31,7 @@ static const size_t roles[] = {
     ROLE(attn_q_b),   ROLE(attn_k_b),    ROLE(attn_v_b),   ROLE(attn_q_norm),    ROLE(attn_k_norm),
     ROLE(attn_sinks), ROLE(attn_out),    ROLE(attn_out_b), ROLE(attn_post_norm), ROLE(ffn_post_norm),
     ROLE(ffn_norm),   ROLE(ffn_norm_b),  ROLE(ffn_gate),   ROLE(ffn_up),         ROLE(ffn_down),
-    ROLE(ffn_gate_b), ROLE(ffn_up_b),    ROLE(ffn_down_b), ROLE(ffn_down_t),
+    ROLE(ffn_gate_b), ROLE(ffn_up_b),    ROLE(ffn_down_b), ROLE(ffn_down_t),     ROLE(ffn_linear),
 };
 
 #define N_ROLES     (sizeof roles / sizeof *roles)
@@ -175,7 +175,7 @@ static void each_rows_buffer(struct hearth_offload *o, struct hearth_offload_row
     const uint64_t f32 = sizeof(float), embd = (uint64_t)hp->n_embd * f32, rot = (uint64_t)hp->n_rot * f32;
     fn(arg, &r->x, n * embd);
     fn(arg, &r->q, n * (uint64_t)(hp->n_head * hp->head_dim) * f32);
-    fn(arg, &r->branch, hp->parallel || shares_expert(o->s) ? n * embd : 0);
+    fn(arg, &r->branch, hp->parallel || hp->has_linear || shares_expert(o->s) ? n * embd : 0);
     fn(arg, &r->cos_sin, n * rot);
     fn(arg, &r->cos_sin_window, hp->rope_theta_window > 0 ? n * rot : 0);
     fn(arg, &r->places, n * 2 * sizeof(int32_t));

@@ -129,6 +129,8 @@ static float activated(float x, enum hearth_activation act)
         return x / (1.0f + hearth_exp(-(1.702f * x)));
     case HEARTH_ACT_SIGMOID:
         return 1.0f / (1.0f + hearth_exp(-x));
+    case HEARTH_ACT_JUMP_RELU:
+        return x > 0 ? x + 1.0f : 0.0f;
     case HEARTH_ACT_RELU:
     case HEARTH_ACT_DRELU:
         break;

@@ -135,6 +135,11 @@ struct hearth_binding {
     HEARTH_LAYER_BY_NEURON_EXPERTS, HEARTH_LAYER("fc1_exps.weight", pred_fc1_exps, EMBD, RANK, MAYBE_EACH),  \
         HEARTH_LAYER("fc2_exps.weight", pred_fc2_exps, RANK, FF_EXP, MAYBE_EACH)
 
+// What sparsified models have beside that: what the neurons that are off are replaced by, and thresholds of gates.
+#define HEARTH_LAYER_LINEAR HEARTH_LAYER("ffn_linear.weight", ffn_linear, EMBD, EMBD, MAYBE_DENSE)
+#define HEARTH_LAYER_JUMP                                                                                    \
+    HEARTH_LAYER("ffn_gate.bias", ffn_gate_b, FF, NONE, MAYBE_DENSE), HEARTH_LAYER_LINEAR
+
 struct hearth_arch {
     const char *name; // general.architecture
     enum hearth_positions positions;

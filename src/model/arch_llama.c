@@ -24,6 +24,7 @@ static const struct hearth_binding layer[] = {
     HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),
     HEARTH_LAYER_EXPERTS,
     HEARTH_LAYER_SPARSE,
+    HEARTH_LAYER_LINEAR,
     HEARTH_LAYER_SPARSE_EXPERTS,
     {0},
 };

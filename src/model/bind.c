@@ -556,6 +556,7 @@ static int check_predictors(struct loader *l)
                 "or they do not fit together",
                 hearth_gguf_path(m->gguf), i, each, i, each);
         m->hp.has_predictors |= hearth_has(fc1);
+        m->hp.has_linear |= hearth_has(&layer->ffn_linear);
     }
     return HEARTH_OK;
 }

@@ -686,7 +686,8 @@ static int read_norm(const struct reader *r, const struct hearth_arch *arch, str
 static const char *const activation_names[] = {
     [HEARTH_ACT_SILU] = "silu",           [HEARTH_ACT_RELU] = "relu",
     [HEARTH_ACT_DRELU] = "drelu",         [HEARTH_ACT_GELU] = "gelu",
-    [HEARTH_ACT_GELU_TANH] = "gelu_tanh", [HEARTH_ACT_SWIGLU_CLAMPED] = "swiglu_clamped"};
+    [HEARTH_ACT_GELU_TANH] = "gelu_tanh", [HEARTH_ACT_SWIGLU_CLAMPED] = "swiglu_clamped",
+    [HEARTH_ACT_JUMP_RELU] = "jump_relu"};
 
 const char *hearth_activation_name(enum hearth_activation activation)
 {
@@ -707,13 +708,13 @@ int hearth_activation_read(enum hearth_activation *out, const struct hearth_arch
     if (rc || !text.n)
         return rc;
     for (size_t i = 0; i < sizeof activation_names / sizeof activation_names[0]; i++)
-        if (is(text, activation_names[i])) {
+        if (activation_names[i] && is(text, activation_names[i])) {
             *out = (enum hearth_activation)i;
             return HEARTH_OK;
         }
     return hearth_fail(err, HEARTH_E_UNSUPPORTED,
-                       "%s: %s is \"%.*s\"; supported are silu, relu, drelu, gelu, gelu_tanh and "
-                       "swiglu_clamped",
+                       "%s: %s is \"%.*s\"; supported are silu, relu, drelu, gelu, gelu_tanh, "
+                       "swiglu_clamped and jump_relu",
                        hearth_gguf_path(g), key.text, cut(text), text.s);
 }
 

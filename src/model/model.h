@@ -102,8 +102,9 @@ struct hearth_layer {
     struct hearth_weight rec_norm;               // [R] RMSNorm of each head's output
     struct hearth_weight rec_out;                // [E x W]
 
-    // Sparse models (docs/sparse.md): down by neuron, in place of ffn_down, and the predictor. R differs by
-    // layer.
+    // Sparse models (docs/sparse.md): what is added to the output for the neurons that are left out, a product
+    // of the part's input, or none; down by neuron, in place of ffn_down; and the predictor. R differs by layer.
+    struct hearth_weight ffn_linear;                  // [E x E]
     struct hearth_weight ffn_down_t, ffn_down_t_exps; // [F x E], X times: row j is neuron j's
     struct hearth_weight pred_fc1, pred_fc2;          // [R x E] [F x R], or none
     struct hearth_weight pred_fc1_exps, pred_fc2_exps;
@@ -272,6 +273,7 @@ struct hearth_hparams {
 
     // Sparse feed-forward parts, of which a token uses only some neurons: docs/sparse.md.
     bool has_predictors; // some layer has one
+    bool has_linear;     // some layer has an ffn_linear
     enum hearth_predictor_input predictor_input;
     float predict_threshold; // from the file: neuron j is computed if the predictor gives p_j >= this
 
@@ -375,7 +377,7 @@ static inline int hearth_recurrent_before(const struct hearth_hparams *hp, int l
 // Whether its activations are of the ReLU family: they say themselves which neurons are active.
 static inline bool hearth_is_relu(const struct hearth_hparams *hp)
 {
-    return hp->activation == HEARTH_ACT_RELU || hp->activation == HEARTH_ACT_DRELU;
+    return hearth_act_is_relu(hp->activation);
 }
 
 // Whether the layer has experts.

@@ -33,6 +33,11 @@ struct sample {
         "feed_forward.activation", 's', 0, "drelu"                                                           \
     }
 
+#define JUMP_RELU                                                                                            \
+    {                                                                                                        \
+        "feed_forward.activation", 's', 0, "jump_relu"                                                       \
+    }
+
 // Whose down is by neuron: packing keeps every bit.
 static const struct sample by_neuron[] = {
     {"llama", {.arch = "llama", .by_neuron = true, .set = {DRELU}}, -1},
@@ -44,6 +49,15 @@ static const struct sample by_neuron[] = {
     {"falcon F16", {.arch = "falcon", .by_neuron = true, .set = {RELU}}, HEARTH_TYPE_F16},
     {"opt", {.arch = "opt", .by_neuron = true, .predictors = true}, -1},
     {"silu", {.arch = "llama", .by_neuron = true}, -1},
+    {"jump, predictors",
+     {.arch = "llama",
+      .optional = true,
+      .jump = true,
+      .by_neuron = true,
+      .predictors = true,
+      .set = {JUMP_RELU}},
+     -1},
+    {"jump Q8_0", {.arch = "qwen3", .jump = true, .by_neuron = true, .set = {JUMP_RELU}}, HEARTH_TYPE_Q8_0},
     {"experts", {.arch = "llama", .experts = true, .by_neuron = true, .predictors = true, .set = {RELU}}, -1},
     {"gate and up in one matrix", {.arch = "phi3", .by_neuron = true, .set = {RELU}}, -1},
     {"layers of two kinds",

@@ -368,6 +368,9 @@ static double activated(enum hearth_activation act, double x, double *within)
     case HEARTH_ACT_SIGMOID:
         *within = (2e-6 + 3e-7 * fabs(x)) / (1 + exp(-x)) + (x < -80 ? 1e-30 : 0);
         return 1 / (1 + exp(-x));
+    case HEARTH_ACT_JUMP_RELU:
+        *within += 2e-6;
+        return x > 0 ? x + 1 : 0;
     case HEARTH_ACT_RELU:
     case HEARTH_ACT_DRELU:
         break;

@@ -52,6 +52,7 @@ struct made {
     bool two_widths;     // the last layer has more neurons
     bool by_neuron;      // down stored by neuron
     bool predictors;     // and these
+    bool jump;           // with a linear part, and biases of gates
     bool zero_router;    // all experts score the same
     bool plain_norms;    // norms only scale: their weights are 1
     uint32_t ff;         // neurons of a dense part; 0: MADE_F
@@ -201,8 +202,10 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
     const bool experts = made->experts && !(made->leading && !strcmp(prefix, "blk.0."));
     const bool predictor = b->k == HEARTH_DIM_RANK || b->n == HEARTH_DIM_RANK;
     const bool maybe = b->need == HEARTH_MAYBE_DENSE || b->need == HEARTH_MAYBE_EACH;
-    if (b->n == HEARTH_DIM_FF_EXP_TWICE ? !made->fused
-                                        : maybe && !(predictor ? made->predictors : made->by_neuron))
+    const bool jump = b->field == offsetof(struct hearth_layer, ffn_linear) ||
+                      b->field == offsetof(struct hearth_layer, ffn_gate_b);
+    const bool wanted = predictor ? made->predictors : jump ? made->jump : made->by_neuron;
+    if (b->n == HEARTH_DIM_FF_EXP_TWICE ? !made->fused : maybe && !wanted)
         return;
     if (made->fused && b->need == HEARTH_EACH_EXPERT && b->n == HEARTH_DIM_FF_EXP)
         return;

@@ -244,7 +244,7 @@ static inline void stats_open(struct stats *st, struct hearth_session *s)
     *st = (struct stats){.m = s->model, .s = s, .every = 1};
     st->n_experts = hp->n_expert ? (size_t)hp->n_expert : 1;
     st->n_ff = (size_t)(hp->n_expert ? hp->n_ff_exp : hp->n_ff);
-    st->neurons = hp->activation == HEARTH_ACT_RELU || hp->activation == HEARTH_ACT_DRELU;
+    st->neurons = hearth_is_relu(hp);
     size_t rank = 1;
     st->layers = stats_alloc((size_t)hp->n_layer, sizeof *st->layers);
     for (int i = 0; i < hp->n_layer; i++) {

@@ -50,6 +50,8 @@ MODELS = {
     ),
     "relu": (dict(act="relu", kv_heads=2, ffn=128, text="The king had three sons", seed=26), ["Q8_0", "Q4_0"]),
     "drelu": (dict(act="drelu", kv_heads=2, ffn=128, text="There was once a miller", seed=24), ["Q8_0", "Q4_0"]),
+    # What a layer of a model whose neurons were always active is made of, when some are off: docs/sparse.md.
+    "jump": (dict(act="jump_relu", kv_heads=2, ffn=128, text="A tailor sat at his window", seed=25), ["Q8_0", "Q4_0"]),
     "tied": (dict(tied=True, kv_heads=2, layers=3, text="Far out in the ocean", seed=8), ["Q8_0"]),
     "k-mixed": (
         dict(hidden=256, heads=8, kv_heads=1, head_dim=32, ffn=256, tied=True,
@@ -128,6 +130,9 @@ def make_weights(c):
         up = normal(f, d, in_std)
         if c["act"] != "silu":
             gate += (rng.normal(-1.8, 1.6, (f, 1)) * shared / d).astype(np.float32)
+        if c["act"] == "jump_relu":
+            w[p + "mlp.gate_proj.bias"] = rng.normal(-0.6, 0.5, f).astype(np.float32)
+            w[p + "mlp.linear.weight"] = normal(d, d, 0.4 / np.sqrt(d))
         w[p + "mlp.gate_proj.weight"], w[p + "mlp.up_proj.weight"] = gate, up
         w[p + "mlp.down_proj.weight"] = normal(d, f, 1.0 / np.sqrt(f))
     w["model.norm.weight"] = rng.uniform(0.6, 1.4, d).astype(np.float32)
@@ -147,6 +152,12 @@ def reference(c, weights):
     )  # fmt: skip
     model = LlamaForCausalLM(config).eval()
     state = {k: torch.from_numpy(v.copy()) for k, v in weights.items()}
+    if c["act"] == "jump_relu":
+        for layer in model.model.layers:
+            m = layer.mlp
+            m.gate_proj.bias = torch.nn.Parameter(torch.zeros(c["ffn"]))
+            m.linear = torch.nn.Linear(c["hidden"], c["hidden"], bias=False)
+            m.forward = lambda x, m=m: m.down_proj(jump_relu(m.gate_proj(x)) * m.up_proj(x)) + m.linear(x)
     if c["tied"]:
         state["lm_head.weight"] = state["model.embed_tokens.weight"]
     model.load_state_dict(state, strict=True)
@@ -155,6 +166,10 @@ def reference(c, weights):
             m = layer.mlp
             m.forward = lambda x, m=m: m.down_proj(torch.relu(m.gate_proj(x)) * torch.relu(m.up_proj(x)))
     return model.double()
+
+
+def jump_relu(x):
+    return torch.where(x > 0, x + 1, torch.zeros_like(x))
 
 
 def logits_of(model, tokens):
@@ -179,16 +194,16 @@ GGUF_NAMES = {
     "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
     "input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
     "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm",
-    "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+    "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "mlp.linear": "ffn_linear",
 }  # fmt: skip
 
 
 def gguf_name(name):
-    stem = name.removesuffix(".weight")
+    stem, kind = name.rsplit(".", 1)
     if stem.startswith("model.layers."):
         _, _, index, rest = stem.split(".", 3)
-        return f"blk.{index}.{GGUF_NAMES[rest]}.weight"
-    return GGUF_NAMES[stem] + ".weight"
+        return f"blk.{index}.{GGUF_NAMES[rest]}.{kind}"
+    return f"{GGUF_NAMES[stem]}.{kind}"
 
 
 def interleave(w, heads):
@@ -203,7 +218,7 @@ def deinterleave(w, heads):
 
 
 def tensor_type(kind, name, c):
-    if "norm" in name or name == "rope_freqs.weight":
+    if "norm" in name or name.endswith(".bias") or name == "rope_freqs.weight":
         return T.F32
     if kind == "Q4_K_M":  # some tensors get more bits, and layers differ, as in the files people have
         richer = name == "token_embd.weight" or name.startswith("blk.0.") and ("attn_v" in name or "ffn_down" in name)
