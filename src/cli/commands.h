@@ -19,6 +19,7 @@ int hearth_cmd_quantize(const struct hearth_options *o);
 int hearth_cmd_convert(const struct hearth_options *o);
 int hearth_cmd_synth(const struct hearth_options *o);
 int hearth_cmd_profile(const struct hearth_options *o);
+int hearth_cmd_sparsify(const struct hearth_options *o);
 int hearth_cmd_train(const struct hearth_options *o);
 int hearth_cmd_pack(const struct hearth_options *o);
 int hearth_cmd_plan(const struct hearth_options *o);

@@ -126,6 +126,16 @@ void hearth_next_measure(const struct hearth_options *o)
         quote(model, o->model), quote(trained, o->out));
 }
 
+void hearth_next_of_sparsify(const struct hearth_options *o)
+{
+    char model[PATH], sparse[PATH];
+    hearth_cli_info(
+        "this is lossy: what neurons give that are off now is linear. To measure what that costs, with another "
+        "text, compare: hearth perplexity %s -f HELDOUT, and hearth perplexity %s -f HELDOUT",
+        quote(model, o->model), quote(sparse, o->out));
+    hearth_next_run(o->out);
+}
+
 void hearth_next_of_shares(const struct hearth_options *o)
 {
     char pack[PATH];

@@ -16,6 +16,8 @@ void hearth_next_of_profile(const struct hearth_options *o, bool has_predictors,
 // Predictors of o->model that were trained: recall is of single layers, and what a text loses adds up over all of
 // them, so the two commands that measure that are named.
 void hearth_next_measure(const struct hearth_options *o);
+// The sparse model o->out, made of o->model: how what was lost is measured, and how it is run.
+void hearth_next_of_sparsify(const struct hearth_options *o);
 // The pack o->out, which leaves neurons out with a threshold alone: how that is done, and measured.
 void hearth_next_of_shares(const struct hearth_options *o);
 // o->model with predictors: its profile, or where there is one in the folder of o->out or beside it, a pack.

@@ -36,7 +36,8 @@ enum {
     HEARTH_CMD_SERVE = 1u << 14,
     HEARTH_CMD_EMBED = 1u << 15,
     HEARTH_CMD_DEVICES = 1u << 16,
-    HEARTH_CMD_ALL = (1u << 17) - 1
+    HEARTH_CMD_SPARSIFY = 1u << 17,
+    HEARTH_CMD_ALL = (1u << 18) - 1
 };
 
 enum hearth_option_kind {
@@ -112,6 +113,8 @@ struct hearth_options {
     struct hearth_int_list bench_prompt, bench_gen, bench_parallel;
     struct hearth_int_list bench_depth, bench_threads, bench_ubatch, bench_type_k, bench_type_v;
     double recall, predictor_share; // percent
+    double density;                 // percent
+    int64_t n_samples;
     int64_t train_steps;
     struct hearth_string_list models, bench_pg;
     uint64_t roof_bytes;

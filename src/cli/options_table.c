@@ -28,6 +28,7 @@
 #define CHAT       HEARTH_CMD_CHAT
 #define CONVERT    HEARTH_CMD_CONVERT
 #define TRAIN      HEARTH_CMD_TRAIN
+#define SPARSIFY   HEARTH_CMD_SPARSIFY
 #define SERVE      HEARTH_CMD_SERVE
 #define TALK       (RUN | CHAT)
 #define GENERATE   (TALK | SERVE)
@@ -68,6 +69,13 @@ const struct hearth_option hearth_option_table[] = {
      "the text to run through the model, or standard input when FILE is -", AT(file)},
     {"-f, --file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, TRAIN, "Input",
      "the text to learn from, or standard input when FILE is -", AT(file)},
+    {"-f, --file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, SPARSIFY, "Input",
+     "the text to run through the model, or standard input when FILE is -", AT(file)},
+    {"--density", NULL, HEARTH_OPTION_FLOAT, "PERCENT", "30", NULL, 0.1, 99.9, SPARSIFY, "Sparsity",
+     "how many of the neurons of its feed-forward parts a token is to use", AT(density)},
+    {"--samples", NULL, HEARTH_OPTION_INT, "N", "4096", NULL, 512, 1048576, SPARSIFY, "Sparsity",
+     "tokens of the text that are looked at, at most; each takes 8 bytes of memory a neuron of a layer",
+     AT(n_samples)},
     {"--recall", NULL, HEARTH_OPTION_FLOAT, "PERCENT", "98", NULL, 1, 100, TRAIN, "Training",
      "how much of what active neurons give predictors are to find, in text that they were not trained with",
      AT(recall)},
@@ -360,15 +368,15 @@ const struct hearth_option hearth_option_table[] = {
      AT(n_ctx)},
     {"-c, --ctx-size", NULL, HEARTH_OPTION_TOKENS, "N", "0", NULL, 0, 67108864, EMBED, "Resources",
      "tokens that a text may have; 0: as many as the longest one has", AT(n_ctx)},
-    {"-c, --ctx-size", NULL, HEARTH_OPTION_TOKENS, "N", "512", NULL, 2, 67108864, PROFILE | TRAIN,
+    {"-c, --ctx-size", NULL, HEARTH_OPTION_TOKENS, "N", "512", NULL, 2, 67108864, PROFILE | TRAIN | SPARSIFY,
      "Resources", "tokens of a stretch of text; every stretch starts afresh", AT(n_ctx)},
     {"-t, --threads", NULL, HEARTH_OPTION_INT, "N", "-1", NULL, -1, 256,
-     GENERATE | PERPLEXITY | EMBED | QUANTIZE | CONVERT | PROFILE | TRAIN | PACK | PLAN, "Resources",
-     "threads; -1 or 0: one per physical core. No result depends on it", AT(n_threads)},
+     GENERATE | PERPLEXITY | EMBED | QUANTIZE | CONVERT | PROFILE | TRAIN | SPARSIFY | PACK | PLAN,
+     "Resources", "threads; -1 or 0: one per physical core. No result depends on it", AT(n_threads)},
     {"-t, --threads", NULL, HEARTH_OPTION_INT_LIST, "N,...", "-1", NULL, -1, 256, BENCH, "Resources",
      "threads; -1 or 0: one per physical core", AT(bench_threads)},
-    {"--ram", NULL, HEARTH_OPTION_BUDGET, "SIZE", "auto", NULL, 1, 9.0e18, EVALUATE | PROFILE | TRAIN,
-     "Resources",
+    {"--ram", NULL, HEARTH_OPTION_BUDGET, "SIZE", "auto", NULL, 1, 9.0e18,
+     EVALUATE | PROFILE | TRAIN | SPARSIFY, "Resources",
      "use at most SIZE of memory (4G, 900M, 80% of this machine's); what does not fit is read from the file as it "
      "is needed; not counted are the program's own pages, about 9 MiB of code and libraries. The text does not depend "
      "on it. auto: what is free, less some for the system; min: the smallest size that will do; all: load the whole "
@@ -447,7 +455,7 @@ const struct hearth_option hearth_option_table[] = {
     {"--pack-dir", NULL, HEARTH_OPTION_STRING, "DIR", NULL, NULL, NO_RANGE, EVALUATE | PLAN, "Resources",
      "the cache folder of --pack (default: $XDG_CACHE_HOME/hearth or ~/.cache/hearth)", AT(pack_dir)},
     {"-ub, --ubatch-size", NULL, HEARTH_OPTION_TOKENS, "N", "512", NULL, 1, 65536,
-     GENERATE | PERPLEXITY | EMBED | PROFILE | TRAIN, "Resources",
+     GENERATE | PERPLEXITY | EMBED | PROFILE | TRAIN | SPARSIFY, "Resources",
      "prompt tokens evaluated at a time. No result depends on it", AT(n_ubatch)},
     {"-ub, --ubatch-size", NULL, HEARTH_OPTION_TOKENS, "N", "512", NULL, 1, 65536, PLAN, "Resources",
      "most prompt tokens that are to be evaluated at a time; the plan may choose fewer", AT(n_ubatch)},
@@ -464,7 +472,7 @@ const struct hearth_option hearth_option_table[] = {
     {"-ctv, --cache-type-v", NULL, HEARTH_OPTION_ENUM_LIST, "TYPE,...", "f16", "f16|f32|q8_0", NO_RANGE,
      BENCH, "Resources", "number format of the values in the KV cache", AT(bench_type_v)},
     {"--cpu", NULL, HEARTH_OPTION_ENUM, "LEVEL", "auto", hearth_cpu_words, NO_RANGE,
-     EVALUATE | PROFILE | TRAIN | PLAN, "Resources",
+     EVALUATE | PROFILE | TRAIN | SPARSIFY | PLAN, "Resources",
      "use CPU instructions up to this level; auto: all that this CPU has", AT(cpu)},
     {"--sparsity", NULL, HEARTH_OPTION_ENUM, "MODE", "auto", "auto|off|exact|predict", NO_RANGE,
      ENGINE | PLAN, "Resources",
@@ -525,12 +533,15 @@ const struct hearth_option hearth_option_table[] = {
      "json: end standard error with one line of JSON: tokens, speeds, latencies, memory", AT(stats)},
     {"-o, --output", NULL, HEARTH_OPTION_ENUM, "FORMAT", "md", "md|json|jsonl|csv|sql", NO_RANGE, BENCH,
      "Output", "a Markdown table, JSON, a line of JSON for each test, CSV, or SQL", AT(output)},
-    {"--verify", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, EVALUATE | PROFILE | TRAIN | INSPECT,
-     "Input", "check the file's checksums first (packs have them)", AT(verify)},
+    {"--verify", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE,
+     EVALUATE | PROFILE | TRAIN | SPARSIFY | INSPECT, "Input",
+     "check the file's checksums first (packs have them)", AT(verify)},
     {"-o, --output", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PROFILE, "Output",
      "the profile to write", AT(out)},
     {"-o, --output", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, TRAIN, "Output",
      "the model with predictors to write", AT(out)},
+    {"-o, --output", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, SPARSIFY, "Output",
+     "the sparse model to write", AT(out)},
     {"--json", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE,
      INSPECT | PLAN | TOKENIZE | PERPLEXITY | DEVICES, "Output", "print JSON", AT(json)},
     {"-q, --quiet", "--log-disable", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, HEARTH_CMD_ALL, "Output",
@@ -721,6 +732,18 @@ const struct hearth_command hearth_command_table[] = {
      "--sparsity-threshold says which "
      "ones are left out. A profile holds for all number formats of a model.",
      "hearth profile model.gguf -f text.txt -o model.profile", hearth_cmd_profile},
+    {"sparsify", SPARSIFY, MODEL_ONLY, "make a model with SiLU sparse",
+     "Writes MODEL, all of whose neurons are active for every token, to the new file -o as a model of the ReLU family, of "
+     "whose neurons a token uses --density. It takes no training: what the neurons that are off would have given "
+     "together is nearly a linear function, and becomes a matrix of each layer. This is lossy; large models lose less than "
+     "small ones.\n\n"
+     "A text passes the model layer by layer, some thousand tokens of it, to tell which neurons matter when. Use text "
+     "like that which the model will be used for. A model larger than memory is read once. hearth quantize writes the "
+     "result in other number formats; hearth profile, train-predictors and pack make a pack of it.\n\n"
+     "For models without experts, of the architectures llama, mistral3, qwen2, qwen3 and smollm3.",
+     "hearth sparsify model.gguf -f text.txt -o model-sparse.gguf --density 30\n"
+     "hearth perplexity model-sparse.gguf -f heldout.txt",
+     hearth_cmd_sparsify},
     {"train-predictors", TRAIN, MODEL_ONLY, "give a model predictors",
      "Trains predictors for MODEL, which name the neurons of its feed-forward parts that a token needs, and writes the "
      "model with them to the new file -o. With them, hearth pack makes a pack that is read neuron by neuron.\n\n"

@@ -212,7 +212,7 @@ play 130 -s "run" -c "pp" "$hearth" bench "$model" -p 500 -n 0 -r 1000 -t 1 --ro
 grep -q '^hearth: ppN, run N of N \[=\] N %' "$tmp/out" || fail "bench shows no progress"
 play 0 "$hearth" inspect "$model"
 fits
-for command in run chat serve bench perplexity embed tokenize detokenize inspect quantize convert synth profile train-predictors pack plan devices; do
+for command in run chat serve bench perplexity embed tokenize detokenize inspect quantize convert synth profile sparsify train-predictors pack plan devices; do
     play 0 "$hearth" $command --help
     fits
     head -n 2 "$tmp/out" | tail -n 1 | grep -q "^Usage: hearth $command" || fail "hearth $command --help scrolls off 24 lines"

@@ -101,7 +101,7 @@ run 2 run "$model" -p a -n 1 --sampling-seq kq
 err_has "letters of edskypmxt, not kq"
 
 # ---- help
-commands="run chat serve bench perplexity embed tokenize detokenize inspect quantize convert synth profile train-predictors pack plan"
+commands="run chat serve bench perplexity embed tokenize detokenize inspect quantize convert synth profile sparsify train-predictors pack plan"
 run 0 --help
 for command in $commands; do
     out_has "  $command "

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// hearth sparsify: makes a model whose neurons are always active one that uses few of them.
+#include <stdlib.h>
+
+#include "base/os.h"
+#include "convert/sparsify.h"
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/fit.h"
+#include "cli/next.h"
+
+static int sparsify(const struct hearth_options *o, const struct hearth_model *model,
+                    const hearth_token *tokens, size_t n_tokens)
+{
+    const int n_ctx = (int)(o->n_ctx > o->n_ubatch ? o->n_ctx : o->n_ubatch);
+    const struct hearth_sparsify_params params = {.density = o->density / 100,
+                                                  .n_ctx = (int)o->n_ctx,
+                                                  .n_samples = (int)o->n_samples,
+                                                  .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
+                                                  .n_ubatch = hearth_cli_fit_prompts(model, o, n_ctx),
+                                                  .progress = hearth_cli_progress};
+    struct hearth_error err = {0};
+    hearth_progress_begin(HEARTH_PROGRESS_TOKENS, (double)n_tokens, "making it sparse");
+    const int rc = hearth_sparsify(model, tokens, n_tokens, &params, o->out, &err);
+    hearth_progress_end();
+    if (rc)
+        return hearth_cli_fail(&err);
+    hearth_next_of_sparsify(o);
+    return HEARTH_EXIT_OK;
+}
+
+int hearth_cmd_sparsify(const struct hearth_options *o)
+{
+    const struct hearth_command *cmd = hearth_command_find("sparsify");
+    if (!o->file)
+        return hearth_cli_usage(cmd, "-f is missing: which text should be run through the model?");
+    if (!o->out)
+        return hearth_cli_usage(cmd, "-o is missing: where should the sparse model go?");
+    if (hearth_path_same(o->model, o->out) || hearth_path_same(o->file, o->out))
+        return hearth_cli_error("%s is what the sparse model is made of: give another name for it", o->out);
+    const int refused = hearth_cli_check_out(o->out);
+    if (refused)
+        return refused;
+    struct hearth_model *model = NULL;
+    hearth_token *tokens = NULL;
+    size_t n_tokens = 0;
+    int status = hearth_cli_open_with_tokens(&model, &tokens, &n_tokens, o);
+    if (!status)
+        status = sparsify(o, model, tokens, n_tokens);
+    free(tokens);
+    hearth_model_close(&model);
+    return status;
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT
+// One layer: see sparsify_layer.h. A neuron gives silu(gate) * up. Where silu(gate) is near a constant c of the neuron,
+// it gives c * up, which is linear in the layer's input, and all those shares together are one matrix, down diag(c) up.
+// What it gives beyond that matters only where silu(gate) is well above c; from there on it is nearly a line of the gate.
+#include "convert/sparsify_layer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Rows of weights that one task takes.
+#define ROWS 32
+// c is of the samples for which a neuron is off, and which those are depends on c.
+#define ROUNDS 6
+// Samples of a neuron that say how high it has to be.
+#define HEIGHTS ((size_t)64)
+// A neuron that is on for fewer samples gets a line that most have.
+#define FEW            20
+#define USUAL_SLOPE    0.9
+#define LEAST_SLOPE    0.2
+#define MOST_SLOPE     1.5
+#define LEAST_STEP     0.02 // of p
+#define LOWEST_OF_SILU (-1.2784645f)
+#define LEAST_OF_SILU  (-0.2784646f)
+
+// ---- gate and up of all samples
+
+struct product {
+    const struct hearth_sparsify_layer *l;
+    const struct hearth_weight *w; // [F x E]
+    float *out;                    // [F x S]
+    size_t n;                      // samples
+};
+
+static size_t worker_floats(const struct hearth_sparsify_layer *l)
+{
+    const size_t wide = l->e > l->f ? l->e : l->f;
+    return ROWS * wide + l->s;
+}
+
+static void *scratch_of(const struct hearth_sparsify_layer *l, float *floats)
+{
+    return (uint8_t *)floats + hearth_round_up(worker_floats(l) * sizeof(float), 64);
+}
+
+// The samples are the matrix, the rows of weights are what it is multiplied with: so a neuron's samples lie side by
+// side.
+static void product_task(void *arg, int task, int worker)
+{
+    const struct product *j = arg;
+    const struct hearth_sparsify_layer *l = j->l;
+    const size_t first = (size_t)task * ROWS, left = l->f - first, rows = left < ROWS ? left : ROWS;
+    float *decoded = l->worker[worker];
+    for (size_t r = 0; r < rows; r++)
+        hearth_type_info(j->w->type)
+            ->decode((const uint8_t *)j->w->data + (first + r) * j->w->stride, decoded + r * l->e, l->e);
+    l->kernels->prompt[HEARTH_TYPE_F32](j->out + first * l->s, l->s, l->x, l->e * sizeof(float), l->e, j->n,
+                                        decoded, l->e * sizeof(float), rows, scratch_of(l, decoded));
+}
+
+static void product(const struct hearth_sparsify_layer *l, const struct hearth_weight *w, float *out,
+                    size_t n)
+{
+    struct product j = {l, w, out, n};
+    hearth_pool_run(l->pool, product_task, &j, (int)((l->f + ROWS - 1) / ROWS));
+}
+
+// ---- which samples have a neuron on
+
+struct round {
+    const struct hearth_sparsify_layer *l;
+    size_t n;
+    bool first;   // all samples count as off
+    float height; // above c; from there on a neuron is on
+};
+
+// How far silu of a gate is above c. Left of its lowest point it rises again, to 0: a neuron is never on there.
+static float height_above(float gate, float z, float c)
+{
+    return (gate > LOWEST_OF_SILU ? z : LEAST_OF_SILU) - c;
+}
+
+// c of a neuron, anew; samples count by the square of up, since that is what an error is multiplied with.
+static void constant_task(void *arg, int task, int worker)
+{
+    const struct round *r = arg;
+    const struct hearth_sparsify_layer *l = r->l;
+    const size_t j = (size_t)task;
+    const float *gate = l->gate + j * l->s, *up = l->up + j * l->s;
+    float *z = (float *)l->worker[worker] + ROWS * (l->e > l->f ? l->e : l->f);
+    double sum = 0, weight = 0;
+    memcpy(z, gate, r->n * sizeof *z);
+    l->kernels->activate(z, r->n, HEARTH_ACT_SILU);
+    for (size_t i = 0; i < r->n; i++) {
+        if (!r->first && height_above(gate[i], z[i], l->c[j]) > r->height)
+            continue;
+        const double w = (double)up[i] * (double)up[i];
+        sum += w * (double)z[i];
+        weight += w;
+    }
+    l->c[j] = (float)(sum / (weight + 1e-9));
+    for (size_t i = 0; i < l->n_heights; i++) {
+        const size_t at = i * r->n / l->n_heights;
+        l->heights[j * l->n_heights + i] = height_above(gate[at], z[at], l->c[j]);
+    }
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+// Above which that share of the heights lies.
+static float height_of(const struct hearth_sparsify_layer *l, double density)
+{
+    const size_t n = l->f * l->n_heights, at = (size_t)((1 - density) * (double)n);
+    qsort(l->heights, n, sizeof *l->heights, by_size);
+    return l->heights[at < n ? at : n - 1];
+}
+
+// ---- lines
+
+// The x right of SiLU's lowest point that gives y.
+static double silu_inverse(double y)
+{
+    double low = (double)LOWEST_OF_SILU, high = 1e4;
+    for (int i = 0; i < 60; i++) {
+        const double x = (low + high) / 2;
+        if (x / (1 + (double)hearth_exp((float)-x)) < y)
+            low = x;
+        else
+            high = x;
+    }
+    return high;
+}
+
+static double between(double x, double low, double high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+// A neuron's line, by least squares over the samples for which it is on.
+static void line_task(void *arg, int task, int worker)
+{
+    const struct round *r = arg;
+    const struct hearth_sparsify_layer *l = r->l;
+    const size_t j = (size_t)task;
+    const float *gate = l->gate + j * l->s, *up = l->up + j * l->s;
+    float *z = (float *)l->worker[worker] + ROWS * (l->e > l->f ? l->e : l->f);
+    const double bias = -silu_inverse((double)l->c[j] + (double)r->height);
+    double n = 0, sum = 1e-3, x_sum = 0, z_sum = 0, xx = 0, xz = 0;
+    memcpy(z, gate, r->n * sizeof *z);
+    l->kernels->activate(z, r->n, HEARTH_ACT_SILU);
+    for (size_t i = 0; i < r->n; i++) {
+        const double x = (double)gate[i] + bias, y = (double)z[i] - (double)l->c[j];
+        const double w = (double)up[i] * (double)up[i];
+        if (x <= 0)
+            continue;
+        n++;
+        sum += w;
+        x_sum += w * x;
+        z_sum += w * y;
+        xx += w * x * x;
+        xz += w * x * y;
+    }
+    const double x_mean = x_sum / sum, z_mean = z_sum / sum;
+    double slope = (xz / sum - x_mean * z_mean + 1e-3 * USUAL_SLOPE) / (xx / sum - x_mean * x_mean + 1e-3);
+    slope = between(slope, LEAST_SLOPE, MOST_SLOPE);
+    double p = z_mean - slope * x_mean;
+    if (p < LEAST_STEP) { // the best line through that
+        p = LEAST_STEP;
+        slope = between((xz - p * x_sum + 1e-3 * USUAL_SLOPE) / (xx + 1e-3), LEAST_SLOPE, MOST_SLOPE);
+    }
+    const bool few = n < FEW;
+    l->bias[j] = (float)bias;
+    l->slope[j] = few ? (float)USUAL_SLOPE : (float)slope;
+    l->p[j] = !few ? (float)p : r->height > LEAST_STEP ? r->height : (float)LEAST_STEP;
+}
+
+// ---- what all neurons give when they are off
+
+struct linear {
+    const struct hearth_sparsify_layer *l;
+    const struct hearth_weight *up, *down;
+};
+
+static void linear_task(void *arg, int task, int worker)
+{
+    const struct linear *j = arg;
+    const struct hearth_sparsify_layer *l = j->l;
+    const size_t first = (size_t)task * ROWS, left = l->e - first, rows = left < ROWS ? left : ROWS;
+    float *p = l->worker[worker], *out = l->linear + first * l->e;
+    memset(out, 0, rows * l->e * sizeof *out);
+    for (size_t r = 0; r < rows; r++) {
+        hearth_type_info(j->down->type)
+            ->decode((const uint8_t *)j->down->data + (first + r) * j->down->stride, p + r * l->f, l->f);
+        for (size_t i = 0; i < l->f; i++)
+            p[r * l->f + i] *= l->c[i];
+    }
+    for (size_t at = 0; at < l->e; at += HEARTH_COLUMNS)
+        l->kernels->prompt_t[j->up->type](out + at, l->e, j->up->data, j->up->stride, at,
+                                          l->e - at < HEARTH_COLUMNS ? l->e - at : HEARTH_COLUMNS, l->f, p,
+                                          l->f, rows, scratch_of(l, l->worker[worker]));
+}
+
+// ---- the whole
+
+void hearth_sparsify_layer_fit(struct hearth_sparsify_layer *l, const struct hearth_weight *gate,
+                               const struct hearth_weight *up, const struct hearth_weight *down,
+                               size_t n_samples, double density)
+{
+    struct round r = {.l = l, .n = n_samples, .first = true};
+    struct linear linear = {l, up, down};
+    l->n_heights = n_samples < HEIGHTS ? n_samples : HEIGHTS;
+    product(l, gate, l->gate, n_samples);
+    product(l, up, l->up, n_samples);
+    for (int i = 0; i <= ROUNDS; i++) {
+        hearth_pool_run(l->pool, constant_task, &r, (int)l->f);
+        if (i < ROUNDS)
+            r.height = height_of(l, density);
+        r.first = false;
+    }
+    hearth_pool_run(l->pool, line_task, &r, (int)l->f);
+    hearth_pool_run(l->pool, linear_task, &linear, (int)((l->e + ROWS - 1) / ROWS));
+}
+
+void hearth_sparsify_layer_lay_out(struct hearth_sparsify_layer *l, struct hearth_arena *a)
+{
+    const size_t f32 = sizeof(float), workers = (size_t)hearth_pool_size(l->pool);
+    l->x = hearth_arena_take(a, l->s, l->e * f32);
+    l->gate = hearth_arena_take(a, l->f, l->s * f32);
+    l->up = hearth_arena_take(a, l->f, l->s * f32);
+    l->c = hearth_arena_take(a, l->f, f32);
+    l->bias = hearth_arena_take(a, l->f, f32);
+    l->slope = hearth_arena_take(a, l->f, f32);
+    l->p = hearth_arena_take(a, l->f, f32);
+    l->heights = hearth_arena_take(a, l->f, HEIGHTS * f32);
+    l->linear = hearth_arena_take(a, l->e, l->e * f32);
+    l->worker = hearth_arena_take(a, workers, sizeof *l->worker);
+    for (size_t i = 0; i < workers; i++) {
+        void *memory = hearth_arena_take(a,
+                                         hearth_round_up(worker_floats(l) * f32, 64) +
+                                             hearth_kernels_scratch(l->kernels, l->e > l->f ? l->e : l->f),
+                                         1);
+        if (l->worker)
+            l->worker[i] = memory;
+    }
+}
