@@ -149,7 +149,7 @@ static const struct page pages[] = {
      "Lists the GPUs and other devices that --device can name.",
      {{"--json", "print JSON"}, {"-q", "only warnings and errors on standard error"}}},
     {HEARTH_CMD_SPARSIFY,
-     "Makes a model with SiLU one that uses few of its neurons for a token.",
+     "Makes a dense model one that uses few of its neurons for a token.",
      {{"-f", "the text to run through the model; -: from standard input"},
       {"-o", "the sparse model to write"},
       {"--density", "of the neurons, how many a token is to use (30 %)"},

@@ -732,7 +732,7 @@ const struct hearth_command hearth_command_table[] = {
      "--sparsity-threshold says which "
      "ones are left out. A profile holds for all number formats of a model.",
      "hearth profile model.gguf -f text.txt -o model.profile", hearth_cmd_profile},
-    {"sparsify", SPARSIFY, MODEL_ONLY, "make a model with SiLU sparse",
+    {"sparsify", SPARSIFY, MODEL_ONLY, "make a dense model sparse",
      "Writes MODEL, all of whose neurons are active for every token, to the new file -o as a model of the ReLU family, of "
      "whose neurons a token uses --density. It takes no training: what the neurons that are off would have given "
      "together is nearly a linear function, and becomes a matrix of each layer. This is lossy; large models lose less than "
@@ -740,7 +740,7 @@ const struct hearth_command hearth_command_table[] = {
      "A text passes the model layer by layer, some thousand tokens of it, to tell which neurons matter when. Use text "
      "like that which the model will be used for. A model larger than memory is read once. hearth quantize writes the "
      "result in other number formats; hearth profile, train-predictors and pack make a pack of it.\n\n"
-     "For models without experts, of the architectures llama, mistral3, qwen2, qwen3 and smollm3.",
+     "For models with SiLU or GELU and a gate, and without experts.",
      "hearth sparsify model.gguf -f text.txt -o model-sparse.gguf --density 30\n"
      "hearth perplexity model-sparse.gguf -f heldout.txt",
      hearth_cmd_sparsify},

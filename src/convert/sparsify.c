@@ -238,12 +238,12 @@ static int check_request(const struct sparsifier *s, size_t n_tokens)
     if (hearth_is_relu(&m->hp))
         return hearth_fail(s->err, HEARTH_E_INVALID, "%s: this model is sparse already: its activation is %s",
                            m->info.path, hearth_activation_name(m->hp.activation));
-    if (m->hp.n_expert || m->hp.activation != HEARTH_ACT_SILU ||
+    if (m->hp.n_expert || !hearth_sparsify_can(m->hp.activation) ||
         !hearth_arch_has_field(m->arch, offsetof(struct hearth_layer, ffn_linear)))
         return hearth_fail(
             s->err, HEARTH_E_UNSUPPORTED,
-            "%s: a model of architecture %s with activation %s%s cannot be made sparse; models with SiLU and "
-            "without experts can, of architectures llama, qwen2, qwen3 and others",
+            "%s: a model of architecture %s with activation %s%s cannot be made sparse; models with SiLU or GELU "
+            "and a gate, and without experts, can",
             m->info.path, m->arch->name, hearth_activation_name(m->hp.activation),
             m->hp.n_expert ? " and experts" : "");
     if (n_tokens < HEARTH_SPARSIFY_LEAST_TOKENS)
@@ -326,6 +326,7 @@ int hearth_sparsify(const struct hearth_model *model, const hearth_token *tokens
     struct sparsifier s = {.model = model, .params = params, .out = out, .err = err};
     s.layer.e = (size_t)model->hp.n_embd;
     s.layer.f = (size_t)model->hp.n_ff;
+    s.layer.activation = model->hp.activation;
     s.walk = (struct hearth_walk){.model = model,
                                   .tokens = tokens,
                                   .n_threads = params->n_threads,

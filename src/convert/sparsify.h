@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Makes a SwiGLU model one whose neurons are mostly off, without training: docs/sparse.md.
+// Makes a model with SiLU or GELU one whose neurons are mostly off, without training: docs/sparse.md.
 #ifndef HEARTH_CONVERT_SPARSIFY_H
 #define HEARTH_CONVERT_SPARSIFY_H
 
@@ -21,7 +21,7 @@ struct hearth_sparsify_params {
 // to the file `out`: gates and ups are scaled, and written as they were where that is F32, F16 or BF16, else as Q8_0;
 // ffn_gate.bias and ffn_linear (Q8_0, or F16 where the width is no multiple of 32) are new; the rest is copied.
 // The same call gives the same bytes, whatever the number of threads and the CPU. HEARTH_E_INVALID: a density or a
-// text that will not do, a pack, a model of the ReLU family; HEARTH_E_UNSUPPORTED: experts, another activation than SiLU,
+// text that will not do, a pack, a model of the ReLU family; HEARTH_E_UNSUPPORTED: experts, another activation than SiLU or GELU,
 // an architecture that has no place for the new tensors; others of files and sessions.
 int hearth_sparsify(const struct hearth_model *model, const hearth_token *tokens, size_t n_tokens,
                     const struct hearth_sparsify_params *params, const char *out, struct hearth_error *err);

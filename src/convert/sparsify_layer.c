@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// One layer: see sparsify_layer.h. A neuron gives silu(gate) * up. Where silu(gate) is near a constant c of the neuron,
-// it gives c * up, which is linear in the layer's input, and all those shares together are one matrix, down diag(c) up.
-// What it gives beyond that matters only where silu(gate) is well above c; from there on it is nearly a line of the gate.
+// One layer: see sparsify_layer.h. A neuron gives a(gate) * up, a being SiLU or GELU. Where a(gate) is near a constant c
+// of the neuron, it gives c * up, which is linear in the layer's input, and all those shares together are one matrix, down
+// diag(c) up. What it gives beyond that matters only where a(gate) is well above c; from there on it is nearly a line of
+// the gate.
 #include "convert/sparsify_layer.h"
 
 #include <math.h>
@@ -15,13 +16,23 @@
 // Samples of a neuron that say how high it has to be.
 #define HEIGHTS ((size_t)64)
 // A neuron that is on for fewer samples gets a line that most have.
-#define FEW            20
-#define USUAL_SLOPE    0.9
-#define LEAST_SLOPE    0.2
-#define MOST_SLOPE     1.5
-#define LEAST_STEP     0.02 // of p
-#define LOWEST_OF_SILU (-1.2784645f)
-#define LEAST_OF_SILU  (-0.2784646f)
+#define FEW         20
+#define USUAL_SLOPE 0.9
+#define LEAST_SLOPE 0.2
+#define MOST_SLOPE  1.5
+#define LEAST_STEP  0.02 // of p
+
+// Where an activation is lowest, and how low.
+static const struct lowest {
+    float at, is;
+} lowest[HEARTH_ACTS_END] = {[HEARTH_ACT_SILU] = {-1.2784645f, -0.2784645f},
+                             [HEARTH_ACT_GELU] = {-0.7517916f, -0.1699713f},
+                             [HEARTH_ACT_GELU_TANH] = {-0.7524614f, -0.1700411f}};
+
+bool hearth_sparsify_can(enum hearth_activation activation)
+{
+    return lowest[activation].at < 0;
+}
 
 // ---- gate and up of all samples
 
@@ -74,10 +85,11 @@ struct round {
     float height; // above c; from there on a neuron is on
 };
 
-// How far silu of a gate is above c. Left of its lowest point it rises again, to 0: a neuron is never on there.
-static float height_above(float gate, float z, float c)
+// How far an activated gate z is above c. Left of its lowest point it rises again, to 0: a neuron is never on there.
+static float height_above(const struct hearth_sparsify_layer *l, float gate, float z, float c)
 {
-    return (gate > LOWEST_OF_SILU ? z : LEAST_OF_SILU) - c;
+    const struct lowest *low = &lowest[l->activation];
+    return (gate > low->at ? z : low->is) - c;
 }
 
 // c of a neuron, anew; samples count by the square of up, since that is what an error is multiplied with.
@@ -90,9 +102,9 @@ static void constant_task(void *arg, int task, int worker)
     float *z = (float *)l->worker[worker] + ROWS * (l->e > l->f ? l->e : l->f);
     double sum = 0, weight = 0;
     memcpy(z, gate, r->n * sizeof *z);
-    l->kernels->activate(z, r->n, HEARTH_ACT_SILU);
+    l->kernels->activate(z, r->n, l->activation);
     for (size_t i = 0; i < r->n; i++) {
-        if (!r->first && height_above(gate[i], z[i], l->c[j]) > r->height)
+        if (!r->first && height_above(l, gate[i], z[i], l->c[j]) > r->height)
             continue;
         const double w = (double)up[i] * (double)up[i];
         sum += w * (double)z[i];
@@ -101,7 +113,7 @@ static void constant_task(void *arg, int task, int worker)
     l->c[j] = (float)(sum / (weight + 1e-9));
     for (size_t i = 0; i < l->n_heights; i++) {
         const size_t at = i * r->n / l->n_heights;
-        l->heights[j * l->n_heights + i] = height_above(gate[at], z[at], l->c[j]);
+        l->heights[j * l->n_heights + i] = height_above(l, gate[at], z[at], l->c[j]);
     }
 }
 
@@ -121,16 +133,18 @@ static float height_of(const struct hearth_sparsify_layer *l, double density)
 
 // ---- lines
 
-// The x right of SiLU's lowest point that gives y.
-static double silu_inverse(double y)
+// The gate right of the lowest point whose activation is z.
+static double gate_of(const struct hearth_sparsify_layer *l, double z)
 {
-    double low = (double)LOWEST_OF_SILU, high = 1e4;
+    double low = (double)lowest[l->activation].at, high = 1e4;
     for (int i = 0; i < 60; i++) {
-        const double x = (low + high) / 2;
-        if (x / (1 + (double)hearth_exp((float)-x)) < y)
-            low = x;
+        const double middle = (low + high) / 2;
+        float x = (float)middle;
+        l->kernels->activate(&x, 1, l->activation);
+        if ((double)x < z)
+            low = middle;
         else
-            high = x;
+            high = middle;
     }
     return high;
 }
@@ -148,10 +162,10 @@ static void line_task(void *arg, int task, int worker)
     const size_t j = (size_t)task;
     const float *gate = l->gate + j * l->s, *up = l->up + j * l->s;
     float *z = (float *)l->worker[worker] + ROWS * (l->e > l->f ? l->e : l->f);
-    const double bias = -silu_inverse((double)l->c[j] + (double)r->height);
+    const double bias = -gate_of(l, (double)l->c[j] + (double)r->height);
     double n = 0, sum = 1e-3, x_sum = 0, z_sum = 0, xx = 0, xz = 0;
     memcpy(z, gate, r->n * sizeof *z);
-    l->kernels->activate(z, r->n, HEARTH_ACT_SILU);
+    l->kernels->activate(z, r->n, l->activation);
     for (size_t i = 0; i < r->n; i++) {
         const double x = (double)gate[i] + bias, y = (double)z[i] - (double)l->c[j];
         const double w = (double)up[i] * (double)up[i];

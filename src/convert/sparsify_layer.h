@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What one layer of a SwiGLU model becomes when most of its neurons are off for a token: docs/sparse.md, "Models whose
+// What one layer of a model with SiLU or GELU becomes when most of its neurons are off for a token: docs/sparse.md, "Models whose
 // neurons were always active". All sums are in a fixed order, so results depend neither on threads nor on the CPU.
 #ifndef HEARTH_CONVERT_SPARSIFY_LAYER_H
 #define HEARTH_CONVERT_SPARSIFY_LAYER_H
@@ -12,19 +12,23 @@
 struct hearth_sparsify_layer {
     // The caller's, before hearth_sparsify_layer_lay_out().
     size_t e, f, s;
+    enum hearth_activation activation; // one that hearth_sparsify_can() says yes to
     const struct hearth_kernels *kernels;
     struct hearth_pool *pool;
 
     float *x;         // [S x E] the caller's: what the feed-forward part reads
     float *gate, *up; // [F x S] products
-    float *c;         // [F] what silu(gate) nearly is where a neuron is off
+    float *c;         // [F] what an activated gate nearly is where a neuron is off
     float *bias, *slope,
         *p;         // [F] it is on where gate + bias > 0, and gives c + slope * (gate + bias) + p there
-    float *heights; // [F x n_heights] some samples' silu(gate) - c, to be sorted
+    float *heights; // [F x n_heights] how far some samples' activated gates are above c, to be sorted
     size_t n_heights;
     float *linear; // [E x E]
     void **worker; // [workers] memory of its own for each
 };
+
+// Whether it is an activation that has one lowest point, and rises right of it like a line: SiLU, or one of GELU.
+bool hearth_sparsify_can(enum hearth_activation activation);
 
 // Lays out all buffers; run once to measure and once to assign.
 void hearth_sparsify_layer_lay_out(struct hearth_sparsify_layer *l, struct hearth_arena *a);

@@ -17,6 +17,7 @@ static const struct hearth_binding layer[] = {
     HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
     HEARTH_LAYER_GATED(ALWAYS),
     HEARTH_LAYER_SPARSE,
+    HEARTH_LAYER_JUMP,
     {0},
 };
 

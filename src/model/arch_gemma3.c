@@ -20,6 +20,7 @@ static const struct hearth_binding layer[] = {
     HEARTH_LAYER_GATED(ALWAYS),
     HEARTH_LAYER("post_ffw_norm.weight", ffn_post_norm, EMBD, NONE, ALWAYS),
     HEARTH_LAYER_SPARSE,
+    HEARTH_LAYER_JUMP,
     {0},
 };
 

@@ -29,6 +29,7 @@ static const struct hearth_binding layer[] = {
     MIXER,
     HEARTH_LAYER_GATED(ALWAYS),
     HEARTH_LAYER_SPARSE,
+    HEARTH_LAYER_JUMP,
     {0},
 };
 

@@ -49,6 +49,7 @@ static const struct hearth_binding layer[] = {
     MIXER_BEHIND,
     HEARTH_LAYER_GATED(ALWAYS),
     HEARTH_LAYER_SPARSE,
+    HEARTH_LAYER_JUMP,
     {0},
 };
 

@@ -16,6 +16,7 @@ static const struct hearth_binding layer[] = {
     HEARTH_LAYER("post_attention_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
     HEARTH_LAYER_GATED(ALWAYS),
     HEARTH_LAYER_SPARSE,
+    HEARTH_LAYER_JUMP,
     {0},
 };
 

@@ -31,11 +31,12 @@ static float noise(uint32_t *state)
     return sum * 1.7f;
 }
 
-static void open_fitted(struct fitted *f, int n_threads, size_t n_samples, double density)
+static void open_fitted(struct fitted *f, enum hearth_activation activation, int n_threads, size_t n_samples,
+                        double density)
 {
     struct hearth_error err;
     uint32_t random = 5;
-    *f = (struct fitted){.l = {.e = E, .f = F, .s = S}};
+    *f = (struct fitted){.l = {.e = E, .f = F, .s = S, .activation = activation}};
     hearth_kernels_init(&f->kernels, 0);
     f->l.kernels = &f->kernels;
     assert_int_equal(hearth_pool_open(&f->l.pool, n_threads, &err), HEARTH_OK);
@@ -78,9 +79,13 @@ static double dot(const float *a, const float *b, size_t n)
     return sum;
 }
 
-static double silu(double x)
+static double activated(const struct fitted *f, double x)
 {
-    return x / (1 + exp(-x));
+    if (f->l.activation == HEARTH_ACT_SILU)
+        return x / (1 + exp(-x));
+    if (f->l.activation == HEARTH_ACT_GELU)
+        return 0.5 * x * erfc(-x * 0.70710678118654752);
+    return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
 }
 
 // Squared error of a neuron's line, over the samples for which it is on, and how many these are.
@@ -94,28 +99,27 @@ static double error_of(const struct fitted *f, size_t j, size_t n_samples, doubl
         if (above <= 0)
             continue;
         ++*on;
-        const double miss = slope * above + p - (silu(gate) - (double)f->l.c[j]);
+        const double miss = slope * above + p - (activated(f, gate) - (double)f->l.c[j]);
         sum += up * up * miss * miss;
     }
     return sum;
 }
 
-static void test_layer(void **state)
+static void check_layer(enum hearth_activation activation)
 {
-    (void)state;
     enum { N = S - 7 };
     struct fitted f;
     size_t on = 0;
-    open_fitted(&f, 2, N, 0.25);
+    open_fitted(&f, activation, 2, N, 0.25);
     for (size_t j = 0; j < F; j++) {
-        // c is the mean of silu over the samples for which the neuron is off.
+        // c is the mean of the activation over the samples for which the neuron is off.
         double sum = 0, weight = 0;
         for (size_t i = 0; i < N; i++) {
             const float *x = f.l.x + i * E;
             const double gate = dot(f.gates + j * E, x, E), up = dot(f.ups + j * E, x, E);
             if (gate + (double)f.l.bias[j] > 0)
                 continue;
-            sum += up * up * silu(gate);
+            sum += up * up * activated(&f, gate);
             weight += up * up;
         }
         assert_true(fabs(sum / weight - (double)f.l.c[j]) < 0.02);
@@ -146,6 +150,14 @@ static void test_layer(void **state)
     close_fitted(&f);
 }
 
+static void test_layer(void **state)
+{
+    (void)state;
+    check_layer(HEARTH_ACT_SILU);
+    check_layer(HEARTH_ACT_GELU);
+    check_layer(HEARTH_ACT_GELU_TANH);
+}
+
 // Of what the neurons give, little is lost: less than without the linear part, and less with more of them.
 static double loss_of(const struct fitted *f, bool linear)
 {
@@ -156,7 +168,7 @@ static double loss_of(const struct fitted *f, bool linear)
         for (size_t j = 0; j < F; j++) {
             const double gate = dot(f->gates + j * E, x, E), up = dot(f->ups + j * E, x, E);
             const double above = gate + (double)f->l.bias[j];
-            whole[j] = silu(gate) * up;
+            whole[j] = activated(f, gate) * up;
             sparse[j] = above > 0 ? ((double)f->l.slope[j] * above + (double)f->l.p[j]) * up : 0;
             sparse[j] += linear ? 0 : above > 0 ? (double)f->l.c[j] * up : 0;
         }
@@ -178,8 +190,8 @@ static void test_loss(void **state)
 {
     (void)state;
     struct fitted few, many;
-    open_fitted(&few, 1, S, 0.15);
-    open_fitted(&many, 1, S, 0.4);
+    open_fitted(&few, HEARTH_ACT_SILU, 1, S, 0.15);
+    open_fitted(&many, HEARTH_ACT_SILU, 1, S, 0.4);
     assert_true(loss_of(&few, true) < 0.8 * loss_of(&few, false));
     assert_true(loss_of(&many, true) < 0.5 * loss_of(&few, true));
     close_fitted(&few);
@@ -190,8 +202,8 @@ static void test_threads(void **state)
 {
     (void)state;
     struct fitted one, three;
-    open_fitted(&one, 1, S, 0.2);
-    open_fitted(&three, 3, S, 0.2);
+    open_fitted(&one, HEARTH_ACT_SILU, 1, S, 0.2);
+    open_fitted(&three, HEARTH_ACT_SILU, 3, S, 0.2);
     assert_memory_equal(one.l.bias, three.l.bias, F * sizeof(float));
     assert_memory_equal(one.l.slope, three.l.slope, F * sizeof(float));
     assert_memory_equal(one.l.p, three.l.p, F * sizeof(float));
@@ -258,7 +270,8 @@ static void check_file(const char *arch, uint32_t ff)
 static void test_files(void **state)
 {
     (void)state;
-    static const char *const archs[] = {"llama", "mistral3", "qwen2", "qwen3", "smollm3"};
+    static const char *const archs[] = {"llama", "gemma3", "granite", "hunyuan-dense", "lfm2",   "mistral3",
+                                        "qwen2", "qwen3",  "qwen35",  "seed_oss",      "smollm3"};
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
         check_file(archs[i], i ? 0 : 96);
 }
@@ -278,7 +291,7 @@ static void test_refusals(void **state)
     refuses(&(struct made){.arch = "llama", .set = {{"feed_forward.activation", 's', 0, "relu"}}}, 0.3, TEXT,
             HEARTH_E_INVALID, "sparse already");
     refuses(&(struct made){.arch = "llama", .experts = true}, 0.3, TEXT, HEARTH_E_UNSUPPORTED, "experts");
-    refuses(&(struct made){.arch = "gemma3"}, 0.3, TEXT, HEARTH_E_UNSUPPORTED, "gelu");
+    refuses(&(struct made){.arch = "phi3"}, 0.3, TEXT, HEARTH_E_UNSUPPORTED, "architecture phi3");
     refuses(&(struct made){.arch = "llama", .by_neuron = true}, 0.3, TEXT, HEARTH_E_UNSUPPORTED,
             "down by neuron");
     refuses(&(struct made){.arch = "llama"}, 1, TEXT, HEARTH_E_INVALID, "density");
