@@ -170,6 +170,19 @@ function thresholdRows(model, text, chunks) {
     return rowsOf(ways, text, chunks, step, model !== o.model, false);
 }
 
+// The model made sparse, as files of their own.
+function sparsifiedRows(model, text, chunks) {
+    const learned = textFile("sparsify.txt", model === o.model ? readFileSync(wikiProfile, "utf8") : readFileSync(training, "utf8").slice(0, 60000));
+    const files = [...shares, 80, 90].map((x) => {
+        const path = join(work, `${basename(model, ".gguf")}-sparse-${x}.gguf`);
+        runHearth(["sparsify", model, "-f", learned, "-o", path, "--density", 100 - x, ...usual]);
+        return { name: `${x} % off`, share: x, model: path, more: [] };
+    });
+    const rows = rowsOf([{ name: "all neurons", share: 0, model, more: [] }, ...files], text, chunks, step, model !== o.model, false);
+    files.forEach((f) => rmSync(f.model));
+    return rows;
+}
+
 const formats = ["Q6_K", "Q5_K_M", "Q5_0", "Q4_K_M", "Q4_1", "Q4_0", "Q3_K_M", "Q2_K"];
 function formatRows(model, text, chunks, from, phase) {
     const files = formats.slice(from).map((type) => {
@@ -283,6 +296,18 @@ ${r.other ? `
 
 ${table([named("neurons"), ...common], r.other.thresholds)}
 ` : ""}
+## Models with SiLU made sparse
+
+The same models by \`hearth sparsify\`, which puts a linear part in the place of the neurons that are off
+([sparse.md](sparse.md#models-whose-neurons-were-always-active)) and trains nothing. The shares are those that were asked for.
+\`hearth-novels-swiglu\`:
+
+${table([named("neurons"), ...common, ...greedy], r.sparsified)}
+${r.other ? `
+\`${other}\`:
+
+${table([named("neurons"), ...common], r.other.sparsified)}
+` : ""}
 ![Perplexity against the share of neurons left out](quality-thresholds.svg)
 
 ## Number formats
@@ -363,10 +388,11 @@ function charts(r) {
     });
     const up = (rows) => rows.filter((row) => row.share <= 60);
     draw("quality-thresholds.svg", {
-        title: "The smallest neurons left out", subtitle: "SiLU models, text held out, in steps", x_label: "neurons left out, %",
+        title: "Neurons left out, by size and by hearth sparsify", subtitle: "SiLU models, text held out, in steps", x_label: "neurons left out, %",
         y_label: "perplexity, % above all neurons", x: up(r.thresholds).map((row) => row.share),
-        series: [{ label: "novels, SwiGLU, 6 layers", y: over(up(r.thresholds)), strong: true },
-            ...(r.other ? [{ label: basename(r.other.name, ".gguf"), y: over(up(r.other.thresholds)) }] : [])],
+        series: [{ label: "novels, by size", y: over(up(r.thresholds)), dashed: true }, { label: "novels, sparsify", y: over(up(r.sparsified)), strong: true },
+            ...(r.other ? [{ label: `${basename(r.other.name, ".gguf")}, by size`, y: over(up(r.other.thresholds)), dashed: true },
+                { label: `${basename(r.other.name, ".gguf")}, sparsify`, y: over(up(r.other.sparsified)) }] : [])],
     });
     const ordered = ascending(r.formats.map((row, i) => [row, r.formatsTwin[i]]).slice(1), ([row]) => row.bits);
     draw("quality-formats.svg", {
@@ -380,10 +406,12 @@ function measure() {
     const predicted = withPredictors();
     const r = {
         sparse: sparseRows(predicted), thresholds: thresholdRows(silu, novels, o.chunks),
+        sparsified: sparsifiedRows(silu, novels, o.chunks),
         formats: formatRows(drelu, novels, o.chunks, 0, []), formatsTwin: formatRows(silu, novels, o.chunks, 0, []), activity: activity(predicted),
     };
     if (o.model)
         r.other = { name: basename(o.model), bits: bits(o.model), thresholds: thresholdRows(o.model, wiki, o["model-chunks"]),
+                    sparsified: sparsifiedRows(o.model, wiki, o["model-chunks"]),
                     formats: formatRows(o.model, wiki, o["model-chunks"], 3, []) };
     const words = process.argv.slice(2).filter((a, i, all) => a !== "--hearth" && all[i - 1] !== "--hearth").map((a) => existsSync(a) ? basename(a) : a);
     const command = `make bench-quality${words.length ? ` BENCH_ARGS="${words.join(" ")}"` : ""}`, machine = `${cpus()[0].model.trim()}, ${threads} thread${threads === 1 ? "" : "s"}`;

@@ -26,11 +26,7 @@ static const struct hearth_binding globals[] = {
         HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS)
 
 static const struct hearth_binding layer[] = {
-    MIXER,
-    HEARTH_LAYER_GATED(ALWAYS),
-    HEARTH_LAYER_SPARSE,
-    HEARTH_LAYER_JUMP,
-    {0},
+    MIXER, HEARTH_LAYER_GATED(ALWAYS), HEARTH_LAYER_SPARSE, HEARTH_LAYER_JUMP, {0},
 };
 
 static const struct hearth_binding layer_moe[] = {

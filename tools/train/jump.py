@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT
+# A SwiGLU model as one whose neurons are mostly off, without training. A neuron gives silu(gate) * up. Where its gate
+# is small, silu(gate) is nearly a constant c of that neuron, so that what it gives is c * up, which is linear in the
+# part's input. All those linear shares together are one matrix,
+#     down diag(c) up,
+# beside the neurons. What is left, (silu(gate) - c) * up, is nothing where the gate is small, and a line of the gate
+# where it is not: gate + bias is above 0 then, and q * (gate + bias) + p is what silu(gate) - c is. With the gate's
+# row times q / p and up's times p that is (gate + 1) * up, or nothing: the activation "jump_relu" (docs/sparse.md).
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+ROUNDS = 6  # which gates are small depends on c, which is of those that are
+LEAST = 0.02  # p stays above
+EMA = 0.1  # of a threshold's way to where it gives the wanted density, a step
+SAMPLE = 211  # of so many gates one is looked at
+
+
+def threshold(x, density):
+    """Above which that share of x lies."""
+    return torch.quantile(x.flatten()[::SAMPLE].float(), 1 - min(1.0, density))
+
+
+def silu_inverse(y):
+    """The x right of SiLU's lowest point that gives y."""
+    low, high = torch.full_like(y, -1.278), torch.full_like(y, 30.0)
+    for _ in range(40):
+        middle = (low + high) / 2
+        less = F.silu(middle) < y
+        low, high = torch.where(less, middle, low), torch.where(less, high, middle)
+    return high
+
+
+def constants(gate, weight, density):
+    """Of gates [n, neurons] with weights: c of each neuron, and the height above c from which it is on."""
+    z = F.silu(gate)
+    c = (z * weight).sum(0) / weight.sum(0)
+    for _ in range(ROUNDS):
+        height = threshold(z - c, density)
+        off = weight * (z - c <= height)
+        c = (z * off).sum(0) / (off.sum(0) + 1e-9)
+    return c, height
+
+
+def lines(gate, weight, c, height):
+    """bias, q and p of each neuron: by least squares, over the gates that are on."""
+    z, bias = F.silu(gate) - c, -silu_inverse(c + height)
+    x = gate + bias
+    on = weight * (x > 0)
+    total = on.sum(0) + 1e-3
+    x_mean, z_mean = (on * x).sum(0) / total, (on * z).sum(0) / total
+    variance = (on * x * x).sum(0) / total - x_mean * x_mean
+    covariance = (on * x * z).sum(0) / total - x_mean * z_mean
+    q = ((covariance + 1e-3 * 0.9) / (variance + 1e-3)).clamp(0.2, 1.5)
+    p = (z_mean - q * x_mean).clamp_min(LEAST)
+    few = (on > 0).sum(0) < 20
+    return bias, torch.where(few, torch.full_like(q, 0.9), q), torch.where(few, height.clamp_min(LEAST).expand_as(p), p)
+
+
+class JumpLayer(nn.Module):
+    """A layer of model.Model whose forward() gives the gates in place of what goes down."""
+
+    def __init__(self, dense):
+        super().__init__()
+        self.dense = dense
+        hidden, ffn = dense.cfg.hidden, dense.cfg.ffn
+        self.bias, self.p = nn.Parameter(torch.zeros(ffn)), nn.Parameter(torch.ones(ffn))
+        self.register_buffer("q", torch.ones(ffn))
+        self.linear = nn.Linear(hidden, hidden, bias=False)
+
+    def begin(self, n, density):
+        """Takes what the layer needs from inputs [.., hidden] of its feed-forward part."""
+        d = self.dense
+        gate, up = d.ffn_gate(n).flatten(0, 1), d.ffn_up(n).flatten(0, 1)
+        c, height = constants(gate, up.square(), density)
+        bias, q, p = lines(gate, up.square(), c, height)
+        self.bias.copy_(bias)
+        self.q.copy_(q)
+        self.p.copy_(p)
+        self.linear.weight.copy_((d.ffn_down.weight * c) @ d.ffn_up.weight)
+
+    def forward(self, x, cos, sin):
+        d = self.dense
+        x = x + d.attention(d.attn_norm(x), cos, sin)
+        n = d.ffn_norm(x)
+        gate = d.ffn_gate(n).float() + self.bias
+        z = torch.where(gate > 0, self.q * gate + self.p, 0.0)
+        return x + d.ffn_down(z * d.ffn_up(n)) + self.linear(n), gate.detach()
+
+
+class Student(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+        model.blk = nn.ModuleList(JumpLayer(layer) for layer in model.blk)
+
+    @torch.no_grad()
+    def begin(self, ids, density):
+        """The sparse copy that needs no training, from text [n, positions]. Returns each layer's share of neurons,
+        relative to the mean: layers whose neurons matter more for the probabilities have more."""
+        shares = torch.ones(len(self.model.blk))
+        self._take(ids, density * shares)
+        shares = self._shares(ids[:3], density)
+        self._take(ids, density * shares)
+        return shares
+
+    def _take(self, ids, densities):
+        m, t = self.model, ids.shape[1]
+        x = m.token_embd(ids)
+        for layer, density in zip(m.blk, densities):
+            d = layer.dense
+            x = x + d.attention(d.attn_norm(x), m.cos[:t], m.sin[:t])
+            n = d.ffn_norm(x)
+            layer.begin(n, density.item())
+            x = x + d.ffn_down(F.silu(d.ffn_gate(n)) * d.ffn_up(n))
+
+    def _shares(self, ids, density):
+        """By how much more the probabilities change when one layer has 0.12 / 0.3 of the density, not 1.5 times it."""
+        m = self.model
+
+        def move(layer, by):
+            layer.bias -= by
+            layer.p += layer.q * by
+
+        def probabilities():
+            return F.log_softmax(F.linear(m.hidden_states(ids)[0], m.token_embd.weight).float(), -1)
+
+        target, gates = probabilities(), m.hidden_states(ids)[1]
+        cost = []
+        for layer, g in zip(m.blk, gates):
+            both = []
+            for of in (0.4, 1.5):
+                by = threshold(g, of * density)
+                move(layer, by)
+                both.append(F.kl_div(probabilities(), target, reduction="sum", log_target=True).item() / ids.numel())
+                move(layer, -by)
+            cost.append(max(both[0] - both[1], 1e-4))
+        cost = torch.tensor(cost)
+        shares = ((cost / cost.mean()) ** 0.35).clamp(0.5, 1.7)
+        return shares / shares.mean()
+
+    @torch.no_grad()
+    def move_thresholds(self, gates, densities):
+        """A part of the way to the wanted densities; neurons that stay on give what they gave. Returns the density."""
+        for layer, g, density in zip(self.model.blk, gates, densities):
+            by = EMA * threshold(g, density.item())
+            layer.bias -= by
+            layer.p += layer.q * by
+            layer.p.clamp_(min=LEAST)
+        return torch.stack([(g > 0).float().mean() for g in gates]).mean().item()
+
+    def folded(self):
+        """Tensors of the GGUF by name."""
+        m = self.model
+        out = {"token_embd.weight": m.token_embd.weight, "output_norm.weight": m.output_norm.weight}
+        for i, layer in enumerate(m.blk):
+            by = layer.q / layer.p
+            for name, x in layer.dense.state_dict().items():
+                scale = {"ffn_gate.weight": by[:, None], "ffn_up.weight": layer.p[:, None]}.get(name, 1)
+                out[f"blk.{i}.{name}"] = x * scale
+            out[f"blk.{i}.ffn_gate.bias"] = layer.bias * by
+            out[f"blk.{i}.ffn_linear.weight"] = layer.linear.weight
+        return {name: x.detach() for name, x in out.items()}
