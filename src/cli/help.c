@@ -150,7 +150,7 @@ static const struct page pages[] = {
      {{"--json", "print JSON"}, {"-q", "only warnings and errors on standard error"}}},
     {HEARTH_CMD_SPARSIFY,
      "Makes a dense model one that uses few of its neurons for a token.",
-     {{"-f", "the text to run through the model; -: from standard input"},
+     {{"-f", "the text to learn from; -: from standard input"},
       {"-o", "the sparse model to write"},
       {"--density", "of the neurons, how many a token is to use (30 %)"},
       {"--ram", "memory to use, such as 4G: the rest is read once"},
