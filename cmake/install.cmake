@@ -2,7 +2,7 @@
 # Man pages and completions, made by the program from its own option table, man pages of the library, made from its
 # header, and everything that is installed.
 
-set(HEARTH_COMMANDS run chat serve bench perplexity embed tokenize detokenize inspect quantize convert synth profile train-predictors pack plan devices)
+set(HEARTH_COMMANDS run chat serve bench perplexity embed tokenize detokenize inspect quantize convert synth profile sparsify train-predictors pack plan devices)
 set(generated ${CMAKE_CURRENT_BINARY_DIR}/generated)
 file(MAKE_DIRECTORY ${generated})
 

@@ -123,12 +123,13 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Above which that share of the heights lies.
+// Above which that share of the heights lies; not less than where lines begin: a curve left of that is no line.
 static float height_of(const struct hearth_sparsify_layer *l, double density)
 {
     const size_t n = l->f * l->n_heights, at = (size_t)((1 - density) * (double)n);
     qsort(l->heights, n, sizeof *l->heights, by_size);
-    return l->heights[at < n ? at : n - 1];
+    const float height = l->heights[at < n ? at : n - 1];
+    return height > LEAST_STEP ? height : (float)LEAST_STEP;
 }
 
 // ---- lines
@@ -189,7 +190,7 @@ static void line_task(void *arg, int task, int worker)
     const bool few = n < FEW;
     l->bias[j] = (float)bias;
     l->slope[j] = few ? (float)USUAL_SLOPE : (float)slope;
-    l->p[j] = !few ? (float)p : r->height > LEAST_STEP ? r->height : (float)LEAST_STEP;
+    l->p[j] = few ? r->height : (float)p;
 }
 
 // ---- what all neurons give when they are off

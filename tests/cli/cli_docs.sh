@@ -173,7 +173,7 @@ done
 
 # They did what they are there for.
 [ -s answer.txt ] || fail "no answer.txt"
-for file in model.hearth.gguf silu.hearth.gguf smaller.gguf converted.gguf; do
+for file in model.hearth.gguf sparse.gguf smaller.gguf converted.gguf; do
     "$hearth" inspect "$file" >"$tmp/out" || fail "$file"
 done
 grep -q '\\"red\\"\|\\"green\\"\|\\"blue\\"' out || fail "no colour"
