@@ -735,8 +735,7 @@ const struct hearth_command hearth_command_table[] = {
     {"sparsify", SPARSIFY, MODEL_ONLY, "make a dense model sparse",
      "Writes MODEL, all of whose neurons are active for every token, to the new file -o as a model of the ReLU family, of "
      "whose neurons a token uses --density. It takes no training: what the neurons that are off would have given "
-     "together is nearly a linear function, and becomes a matrix of each layer. This is lossy; large models lose less than "
-     "small ones.\n\n"
+     "together is nearly a linear function, and becomes a matrix of each layer. This is lossy: measure it.\n\n"
      "A text passes the model layer by layer, some thousand tokens of it, to tell which neurons matter when. Use text "
      "like that which the model will be used for. A model larger than memory is read once. hearth quantize writes the "
      "result in other number formats; hearth profile, train-predictors and pack make a pack of it.\n\n"
