@@ -84,8 +84,6 @@ class Distiller:
         self.optimiser = torch.optim.AdamW(self.params, lr=args.lr, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
         if os.path.exists(self.path):
             self.load()
-        for layer in (*self.teacher.blk, *self.student.model.blk):
-            layer.compile(dynamic=False)
 
     def load(self):
         ck = torch.load(self.path, map_location=self.args.device, weights_only=True)
