@@ -175,18 +175,6 @@ static int put_metadata(struct sparsifier *s, const char *activation_key)
     return rc ? rc : hearth_gguf_put_str(s->w, activation_key, activation, strlen(activation), s->err);
 }
 
-static int copy(struct sparsifier *s, const struct hearth_gguf_tensor *t)
-{
-    int rc = HEARTH_OK;
-    for (uint64_t at = 0; at < t->bytes && !rc; at += COPY_BYTES) {
-        const size_t n = t->bytes - at < COPY_BYTES ? (size_t)(t->bytes - at) : COPY_BYTES;
-        rc = hearth_gguf_read(s->model->gguf, t, s->buffer, at, n, s->err);
-        if (!rc)
-            rc = hearth_gguf_write(s->w, s->buffer, n, s->err);
-    }
-    return rc;
-}
-
 // All metadata, all names, and the data of what stays as it is.
 static int begin_file(struct sparsifier *s)
 {
@@ -207,7 +195,7 @@ static int begin_file(struct sparsifier *s)
         rc = hearth_gguf_put_checksums(s->w, s->err);
     for (uint64_t i = 0; i < hearth_gguf_n_tensors(g) && !rc; i++)
         if (!is_new(s, hearth_gguf_tensor_at(g, i)))
-            rc = copy(s, hearth_gguf_tensor_at(g, i));
+            rc = hearth_gguf_copy(s->w, g, hearth_gguf_tensor_at(g, i), s->buffer, COPY_BYTES, s->err);
     return rc;
 }
 

@@ -43,10 +43,15 @@ struct product {
     size_t n;                      // samples
 };
 
+// Of a worker's own memory: rows of weights, decoded; then a neuron's activated gates.
+static size_t row_floats(const struct hearth_sparsify_layer *l)
+{
+    return ROWS * (l->e > l->f ? l->e : l->f);
+}
+
 static size_t worker_floats(const struct hearth_sparsify_layer *l)
 {
-    const size_t wide = l->e > l->f ? l->e : l->f;
-    return ROWS * wide + l->s;
+    return row_floats(l) + l->s;
 }
 
 static void *scratch_of(const struct hearth_sparsify_layer *l, float *floats)
@@ -85,6 +90,15 @@ struct round {
     float height; // above c; from there on a neuron is on
 };
 
+// The activated gates of a neuron's first n samples, in the worker's own memory.
+static const float *activated_of(const struct hearth_sparsify_layer *l, size_t neuron, size_t n, int worker)
+{
+    float *z = (float *)l->worker[worker] + row_floats(l);
+    memcpy(z, l->gate + neuron * l->s, n * sizeof *z);
+    l->kernels->activate(z, n, l->activation);
+    return z;
+}
+
 // How far an activated gate z is above c. Left of its lowest point it rises again, to 0: a neuron is never on there.
 static float height_above(const struct hearth_sparsify_layer *l, float gate, float z, float c)
 {
@@ -99,10 +113,8 @@ static void constant_task(void *arg, int task, int worker)
     const struct hearth_sparsify_layer *l = r->l;
     const size_t j = (size_t)task;
     const float *gate = l->gate + j * l->s, *up = l->up + j * l->s;
-    float *z = (float *)l->worker[worker] + ROWS * (l->e > l->f ? l->e : l->f);
+    const float *z = activated_of(l, j, r->n, worker);
     double sum = 0, weight = 0;
-    memcpy(z, gate, r->n * sizeof *z);
-    l->kernels->activate(z, r->n, l->activation);
     for (size_t i = 0; i < r->n; i++) {
         if (!r->first && height_above(l, gate[i], z[i], l->c[j]) > r->height)
             continue;
@@ -162,11 +174,9 @@ static void line_task(void *arg, int task, int worker)
     const struct hearth_sparsify_layer *l = r->l;
     const size_t j = (size_t)task;
     const float *gate = l->gate + j * l->s, *up = l->up + j * l->s;
-    float *z = (float *)l->worker[worker] + ROWS * (l->e > l->f ? l->e : l->f);
+    const float *z = activated_of(l, j, r->n, worker);
     const double bias = -gate_of(l, (double)l->c[j] + (double)r->height);
     double n = 0, sum = 1e-3, x_sum = 0, z_sum = 0, xx = 0, xz = 0;
-    memcpy(z, gate, r->n * sizeof *z);
-    l->kernels->activate(z, r->n, l->activation);
     for (size_t i = 0; i < r->n; i++) {
         const double x = (double)gate[i] + bias, y = (double)z[i] - (double)l->c[j];
         const double w = (double)up[i] * (double)up[i];

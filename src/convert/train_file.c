@@ -309,20 +309,6 @@ static int put_tensors(const struct hearth_trainer *t, struct hearth_gguf_writer
     return rc ? rc : hearth_gguf_put_checksums(w, t->err);
 }
 
-static int copy(const struct hearth_trainer *t, struct hearth_gguf_writer *w, const struct hearth_gguf *g,
-                const struct hearth_gguf_tensor *tensor, void *buffer)
-{
-    int rc = HEARTH_OK;
-    for (uint64_t at = 0; at < tensor->bytes && !rc; at += COPY_BYTES) {
-        const uint64_t left = tensor->bytes - at;
-        const size_t n = left < COPY_BYTES ? (size_t)left : COPY_BYTES;
-        rc = hearth_gguf_read(g, tensor, buffer, at, n, t->err);
-        if (!rc)
-            rc = hearth_gguf_write(w, buffer, n, t->err);
-    }
-    return rc;
-}
-
 static int copy_layer(const struct hearth_trainer *t, struct hearth_gguf_writer *w, int layer, void *buffer)
 {
     struct hearth_gguf *g;
@@ -330,7 +316,7 @@ static int copy_layer(const struct hearth_trainer *t, struct hearth_gguf_writer 
     for (int matrix = 1; matrix <= 2 && !rc; matrix++) {
         char name[64];
         name_of(t, layer, matrix, name, sizeof name);
-        rc = copy(t, w, g, hearth_gguf_tensor(g, name), buffer);
+        rc = hearth_gguf_copy(w, g, hearth_gguf_tensor(g, name), buffer, COPY_BYTES, t->err);
     }
     hearth_gguf_close(&g);
     return rc;
@@ -343,7 +329,7 @@ static int copy_all(const struct hearth_trainer *t, struct hearth_gguf_writer *w
     int rc = buffer ? HEARTH_OK : hearth_fail(t->err, HEARTH_E_MEMORY, "no memory to copy a model");
     for (uint64_t i = 0; i < hearth_gguf_n_tensors(g) && !rc; i++)
         if (!is_left_out(hearth_gguf_tensor_at(g, i)))
-            rc = copy(t, w, g, hearth_gguf_tensor_at(g, i), buffer);
+            rc = hearth_gguf_copy(w, g, hearth_gguf_tensor_at(g, i), buffer, COPY_BYTES, t->err);
     for (int i = 0; i < (int)t->n_layer && !rc; i++)
         rc = copy_layer(t, w, i, buffer);
     free(buffer);

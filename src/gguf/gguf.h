@@ -141,6 +141,9 @@ int hearth_gguf_put_checksums(struct hearth_gguf_writer *w, struct hearth_error 
 // Writes the next n bytes of tensor data. The writer adds the padding between tensors. After the
 // first call the header is fixed.
 int hearth_gguf_write(struct hearth_gguf_writer *w, const void *src, size_t n, struct hearth_error *err);
+// Writes the data of a tensor that was read from g, in pieces of the buffer's size.
+int hearth_gguf_copy(struct hearth_gguf_writer *w, const struct hearth_gguf *g,
+                     const struct hearth_gguf_tensor *t, void *buffer, size_t size, struct hearth_error *err);
 // Leaves them out: they are zeros, in a hole of the file. Not with checksums.
 int hearth_gguf_skip(struct hearth_gguf_writer *w, uint64_t n, struct hearth_error *err);
 // Checks that all declared bytes were written, then commits the file under its name. Always

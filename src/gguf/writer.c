@@ -480,6 +480,19 @@ int hearth_gguf_write(struct hearth_gguf_writer *w, const void *src, size_t n, s
     return write_data(w, src, n, w->tensors.n - (w->checked ? 1 : 0), err);
 }
 
+int hearth_gguf_copy(struct hearth_gguf_writer *w, const struct hearth_gguf *g,
+                     const struct hearth_gguf_tensor *t, void *buffer, size_t size, struct hearth_error *err)
+{
+    int rc = HEARTH_OK;
+    for (uint64_t at = 0; at < t->bytes && !rc; at += size) {
+        const size_t n = t->bytes - at < size ? (size_t)(t->bytes - at) : size;
+        rc = hearth_gguf_read(g, t, buffer, at, n, err);
+        if (!rc)
+            rc = hearth_gguf_write(w, buffer, n, err);
+    }
+    return rc;
+}
+
 int hearth_gguf_skip(struct hearth_gguf_writer *w, uint64_t n, struct hearth_error *err)
 {
     return write_data(w, NULL, n, w->tensors.n, err);
