@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "cli/common.h"
+#include "cli/run_stats.h"
 #include "engine/outlook.h"
 #include "hearth.h"
 
@@ -35,7 +36,8 @@ struct chat {
     struct {
         uint64_t prompt, kept, answer, prompt_ns, answer_ns;
     } last, all;
-    bool has_forecast; // weights stream, and the machine was measured
+    struct hearth_run_stats stats; // of all answers, for --stats
+    bool has_forecast;             // weights stream, and the machine was measured
     struct hearth_prospect forecast;
     struct {
         uint64_t tokens, bytes, wait_ns, ns;

@@ -6,7 +6,6 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "cli/chat.h"
-#include "cli/run_stats.h"
 #include "cli/sampling.h"
 
 #define DIM    "\033[2m"
@@ -233,31 +232,35 @@ static int take_text(struct generation *g, const char *text, size_t n)
     return print(&g->printer, text, n) ? HEARTH_EXIT_OK : HEARTH_EXIT_FAILURE;
 }
 
-// Chooses a token, prints its text, and evaluates it.
-static int extend(struct generation *g)
+// Chooses a token and prints its text.
+static int take_token(struct generation *g, hearth_token *token)
 {
     struct chat *c = g->c;
-    struct hearth_error err = {0};
     const char *text;
-    const hearth_token token = hearth_sample(g->sampler, hearth_logits(c->session, 0));
-    if (token < 0) {
+    *token = hearth_sample(g->sampler, hearth_logits(c->session, 0));
+    if (*token < 0) {
         g->stop = hearth_sampler_may_end(g->sampler) ? HEARTH_STOP_EOS : HEARTH_STOP_GRAMMAR;
         return HEARTH_EXIT_OK;
     }
-    hearth_sampler_accept(g->sampler, token);
+    hearth_sampler_accept(g->sampler, *token);
     c->last.answer++;
-    if (!c->o.ignore_eos && hearth_token_is_eog(c->model, token)) {
+    if (!c->o.ignore_eos && hearth_token_is_eog(c->model, *token)) {
         g->stop = HEARTH_STOP_EOS;
         return HEARTH_EXIT_OK;
     }
-    const size_t n = hearth_stream_push(g->stream, token, &text);
+    const size_t n = hearth_stream_push(g->stream, *token, &text);
     const int status = take_text(g, text, n);
     if (c->last.answer == (uint64_t)c->o.n_predict)
         g->stop = HEARTH_STOP_LENGTH;
     else if (hearth_seq_length(c->session, c->seq) >= hearth_session_n_ctx(c->session))
         g->stop = HEARTH_STOP_CONTEXT;
-    if (status || g->stop != HEARTH_STOP_NONE)
-        return status;
+    return status;
+}
+
+static int evaluate_token(struct generation *g, hearth_token token)
+{
+    struct chat *c = g->c;
+    struct hearth_error err = {0};
     const int rc = hearth_step(c->session, &c->seq, &token, 1, &err);
     if (rc == HEARTH_E_INTERRUPTED)
         g->stop = HEARTH_STOP_INTERRUPTED;
@@ -266,6 +269,20 @@ static int extend(struct generation *g)
     else if (rc)
         return hearth_cli_fail(&err);
     return HEARTH_EXIT_OK;
+}
+
+static int extend(struct generation *g)
+{
+    const uint64_t start = hearth_now_ns();
+    hearth_token token;
+    int status = take_token(g, &token);
+    if (status || g->stop != HEARTH_STOP_NONE)
+        return status;
+    status = evaluate_token(g, token);
+    if (!status && g->stop == HEARTH_STOP_NONE && g->c->o.stats == HEARTH_STATS_JSON &&
+        !hearth_run_stats_add(&g->c->stats, g->c->session, hearth_now_ns() - start))
+        status = hearth_cli_error("no memory for the statistics");
+    return status;
 }
 
 // Where nobody types, an answer that is stopped ends everything.
@@ -314,6 +331,8 @@ static int open_generation(struct generation *g, const struct prompt *p)
     if (hearth_sampler_open(&g->sampler, hearth_model_info(c->model)->n_vocab, &sampling.params, &err) ||
         hearth_stream_open(&g->stream, c->model, false, true, &err))
         status = hearth_cli_fail(&err);
+    if (!status && !c->answers)
+        c->stats.seed = hearth_sampler_seed(g->sampler);
     hearth_cli_sampling_free(&sampling);
     for (size_t i = 0; !status && i < p->n; i++)
         hearth_sampler_accept_prompt(g->sampler, p->tokens[i]);
@@ -343,6 +362,7 @@ static int generate(struct chat *c, const struct prompt *p)
     c->answers++;
     hearth_stream_close(&g.stream);
     c->stopped = g.stop == HEARTH_STOP_INTERRUPTED;
+    c->stats.stop = g.stop;
     if (!status)
         report_stop(c, &g);
     hearth_sampler_close(&g.sampler);

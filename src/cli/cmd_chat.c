@@ -13,7 +13,6 @@
 #include "cli/fit.h"
 #include "cli/forecast.h"
 #include "cli/machine.h"
-#include "cli/run_stats.h"
 #include "cli/sampling.h"
 
 // ---- the template
@@ -61,9 +60,26 @@ static int open_chat(struct chat *c)
         status = hearth_cli_fail(&err);
     if (!status)
         status = open_session(c);
+    c->stats.load_ns = hearth_now_ns() - start;
+    c->stats.measure_ns = hearth_cli_machine_ns();
     if (!status && !c->o.no_perf)
-        hearth_run_stats_loading(hearth_now_ns() - start, hearth_cli_machine_ns());
+        hearth_run_stats_loading(c->stats.load_ns, c->stats.measure_ns);
     return status;
+}
+
+// What --stats asks for, when there was a session.
+static void report_stats(struct chat *c)
+{
+    struct hearth_run_stats *s = &c->stats;
+    if (c->o.stats != HEARTH_STATS_JSON || !c->session)
+        return;
+    hearth_run_stats_take(s, c->model, c->session);
+    s->n_threads = hearth_cli_threads(&c->o);
+    s->n_sequences = 1;
+    s->generated = c->all.answer;
+    s->forecast = c->has_forecast ? &c->forecast : NULL;
+    s->best = -1;
+    hearth_run_stats_json(s);
 }
 
 static void close_chat(struct chat *c)
@@ -72,12 +88,14 @@ static void close_chat(struct chat *c)
     hearth_chat_edit_close(&c->editor);
     if (c->has_forecast && c->session)
         hearth_cli_forecast_judge(&c->forecast, &c->o, c->model, c->session);
+    report_stats(c);
     hearth_session_close(&c->session);
     hearth_chat_template_close(&c->template);
     hearth_grammar_close(&c->grammar);
     hearth_model_close(&c->model);
     json_decref(c->messages);
     json_decref(c->variables);
+    hearth_run_stats_free(&c->stats);
     free(c->prompt);
     free(c->file);
     free(c->gbnf.data);

@@ -485,13 +485,7 @@ static void report_own_end(const struct run *r)
 static void report(struct run *r)
 {
     struct hearth_run_stats *s = &r->stats;
-    hearth_session_stats(r->session, &s->session, sizeof s->session);
-    hearth_session_kv_stats(r->session, &s->kv, sizeof s->kv);
-    hearth_session_streaming_stats(r->session, &s->streaming, sizeof s->streaming);
-    s->n_devices = hearth_session_device_stats_at(r->session, 0, &s->devices[0], sizeof s->devices[0]);
-    for (int i = 1; i < s->n_devices; i++)
-        hearth_session_device_stats_at(r->session, i, &s->devices[i], sizeof s->devices[i]);
-    s->model = hearth_model_info(r->model);
+    hearth_run_stats_take(s, r->model, r->session);
     s->n_threads = hearth_cli_threads(r->o);
     s->n_sequences = r->n_lines;
     s->seed = hearth_sampler_seed(r->lines[0].sampler);

@@ -529,7 +529,7 @@ const struct hearth_option hearth_option_table[] = {
      AT(logits_out)},
     {"--trace", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, RUN | BENCH, "Output",
      "write to FILE which neurons each generated token needed, for hearth plan --simulate", AT(trace)},
-    {"--stats", NULL, HEARTH_OPTION_ENUM, "FORMAT", "none", "none|json", NO_RANGE, RUN, "Output",
+    {"--stats", NULL, HEARTH_OPTION_ENUM, "FORMAT", "none", "none|json", NO_RANGE, TALK, "Output",
      "json: end standard error with one line of JSON: tokens, speeds, latencies, memory", AT(stats)},
     {"-o, --output", NULL, HEARTH_OPTION_ENUM, "FORMAT", "md", "md|json|jsonl|csv|sql", NO_RANGE, BENCH,
      "Output", "a Markdown table, JSON, a line of JSON for each test, CSV, or SQL", AT(output)},

@@ -30,6 +30,18 @@ bool hearth_run_stats_add(struct hearth_run_stats *s, struct hearth_session *ses
     return true;
 }
 
+void hearth_run_stats_take(struct hearth_run_stats *s, const struct hearth_model *model,
+                           struct hearth_session *session)
+{
+    s->model = hearth_model_info(model);
+    hearth_session_stats(session, &s->session, sizeof s->session);
+    hearth_session_kv_stats(session, &s->kv, sizeof s->kv);
+    hearth_session_streaming_stats(session, &s->streaming, sizeof s->streaming);
+    s->n_devices = hearth_session_device_stats_at(session, 0, &s->devices[0], sizeof s->devices[0]);
+    for (int i = 1; i < s->n_devices; i++)
+        hearth_session_device_stats_at(session, i, &s->devices[i], sizeof s->devices[i]);
+}
+
 void hearth_run_stats_free(struct hearth_run_stats *s)
 {
     free(s->steps);

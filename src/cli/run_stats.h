@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The statistics that hearth run prints at its end, as text or as --stats json.
+// The statistics that hearth run prints at its end, as text or as --stats json; of hearth chat the latter.
 #ifndef HEARTH_CLI_RUN_STATS_H
 #define HEARTH_CLI_RUN_STATS_H
 
@@ -53,6 +53,9 @@ struct hearth_run_stats {
 void hearth_run_stats_loading(uint64_t load_ns, uint64_t measure_ns);
 // Adds a step of a session, which took so long. False: no memory.
 bool hearth_run_stats_add(struct hearth_run_stats *s, struct hearth_session *session, uint64_t ns);
+// Takes over what the session has counted so far. The model stays the caller's and is needed until the end.
+void hearth_run_stats_take(struct hearth_run_stats *s, const struct hearth_model *model,
+                           struct hearth_session *session);
 void hearth_run_stats_free(struct hearth_run_stats *s);
 // Prints lines of text on standard error.
 void hearth_run_stats_print(const struct hearth_run_stats *s);

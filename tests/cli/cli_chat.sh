@@ -59,6 +59,15 @@ run 0 "${chat[@]}" <edit
 tail -n 1 out >got
 same want got
 
+# Statistics of all answers, as the last line of standard error.
+printf 'Good morning.\nWho is there?\n' | run 0 "${chat[@]}" -n 5 --ignore-eos --stats json
+tail -n 1 err >stats
+[ "$(json stats generated_tokens)" = 10 ] || fail "generated_tokens of two answers"
+[ "$(json stats stop)" = length ] || fail "stop of a chat"
+for key in prompt_tokens tokens_per_second ms_per_token_p50 memory_peak_bytes load_ms; do
+    awk -v v="$(json stats $key)" 'BEGIN { exit !(v > 0) }' || fail "$key of a chat"
+done
+
 # The same with options, an answer at a time; what is told of the file is right.
 run 0 "${chat[@]}" -st -p "Good morning." --save kept.json
 err_has "2 messages are in kept.json"
