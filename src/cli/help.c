@@ -120,6 +120,7 @@ static const struct page pages[] = {
      "Writes the model IN to the new file OUT, its matrices in the format TYPE,\n"
      "such as Q8_0, Q6_K, Q5_K_M, Q4_K_M, Q4_0.",
      {{"--pure", "all matrices in TYPE's format; no mixture"},
+      {"--tensor-type", "another format for some, such as attn_v=Q8_0"},
       {"-t", "threads (default: one per core)"},
       {"-q", "only warnings and errors on standard error"}}},
     {HEARTH_CMD_CONVERT,

@@ -44,7 +44,7 @@
 #define NO_RANK      "there is no reranking"
 #define ONE_MACHINE  "everything is computed on this machine"
 #define NO_IMATRIX   "quantize cannot use an importance matrix"
-#define ONE_TYPE     "TYPE decides for all tensors"
+#define ONE_TYPE     "--tensor-type NAME=TYPE names such tensors (token_embd=Q8_0)"
 #define ONLY_PPL     "hearth perplexity computes perplexity and KL divergence only"
 
 static const struct hearth_llama_option table[] = {
@@ -180,8 +180,7 @@ static const struct hearth_llama_option table[] = {
     {"--max-buffer-size", VALUE, QUANTIZE, NULL},
     {"--imatrix --include-weights --exclude-weights", VALUE, QUANTIZE, NO_IMATRIX},
     {"--leave-output-tensor", FLAG, QUANTIZE, ONE_TYPE},
-    {"--output-tensor-type --token-embedding-type --tensor-type --tensor-type-file", VALUE, QUANTIZE,
-     ONE_TYPE},
+    {"--output-tensor-type --token-embedding-type --tensor-type-file", VALUE, QUANTIZE, ONE_TYPE},
     {"--prune-layers", VALUE, QUANTIZE, "layers are never left out"},
     {"--keep-split", FLAG, QUANTIZE, "OUT is one file"},
     {"--dry-run", FLAG, QUANTIZE, "the size is known when OUT is written"},

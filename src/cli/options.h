@@ -168,6 +168,7 @@ struct hearth_options {
     double predict_threshold;                    // NAN: not given
     struct hearth_magnitude sparsity_threshold;
     int cpu;                                     // index in the choices of --cpu; 0: the best
+    struct hearth_string_list tensor_types;      // NAME=TYPE
     struct hearth_string_list override_kv;       // KEY=TYPE:VALUE, with commas between them
     struct hearth_string_list lora, lora_scaled; // names with commas between them, with :SCALE behind each
     struct hearth_ram ram;

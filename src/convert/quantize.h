@@ -11,7 +11,9 @@
 
 struct hearth_quantize_params {
     const struct hearth_recipe *recipe;
-    bool pure;                                // all matrices in the recipe's format
+    bool pure;                               // all matrices in the recipe's format
+    const struct hearth_recipe_wish *wishes; // other formats, by name
+    size_t n_wishes;
     int n_threads;                            // 0: one per physical core
     bool (*progress)(void *arg, float share); // called now and then with 0..1; false stops. May be NULL
     void *progress_arg;
@@ -37,7 +39,8 @@ struct hearth_quantize_result {
 // Reads the GGUF at `in` (all shards of a split model) and writes `out`, which appears only when complete.
 // Converts every matrix named "*.weight" row by row to the format that the recipe chooses, except expert
 // routers and the like. Copies metadata and sets general.file_type. Memory use is a few rows. *result may be
-// NULL. Errors name the file. HEARTH_E_UNSUPPORTED: a matrix is in a format that cannot be decoded.
+// NULL. Errors name the file. HEARTH_E_UNSUPPORTED: a matrix is in a format that cannot be decoded;
+// HEARTH_E_INVALID: a wish fits no matrix.
 int hearth_quantize(const char *in, const char *out, const struct hearth_quantize_params *params,
                     struct hearth_quantize_result *result, struct hearth_error *err);
 

@@ -29,6 +29,7 @@ enum {
     FILE_Q5_K_S = 16,
     FILE_Q5_K_M = 17,
     FILE_Q6_K = 18,
+    FILE_IQ4_NL = 25,
     FILE_BF16 = 32,
 };
 
@@ -41,7 +42,7 @@ static const struct hearth_recipe recipes[] = {
     {"Q3_K_M", HEARTH_TYPE_Q3_K, FILE_Q3_K_M, true}, {"Q3_K_L", HEARTH_TYPE_Q3_K, FILE_Q3_K_L, true},
     {"Q4_K_S", HEARTH_TYPE_Q4_K, FILE_Q4_K_S, true}, {"Q4_K_M", HEARTH_TYPE_Q4_K, FILE_Q4_K_M, true},
     {"Q5_K_S", HEARTH_TYPE_Q5_K, FILE_Q5_K_S, true}, {"Q5_K_M", HEARTH_TYPE_Q5_K, FILE_Q5_K_M, true},
-    {"Q6_K", HEARTH_TYPE_Q6_K, FILE_Q6_K, true},
+    {"Q6_K", HEARTH_TYPE_Q6_K, FILE_Q6_K, true},     {"IQ4_NL", HEARTH_TYPE_IQ4_NL, FILE_IQ4_NL, true},
 };
 enum { N_RECIPES = sizeof recipes / sizeof recipes[0] };
 
@@ -193,6 +194,8 @@ static uint32_t choose_value_of_layer(const struct mixture *m, int64_t i)
     case FILE_Q4_K_M:
     case FILE_Q5_K_M:
         return deserves_more(i, m->n_values) ? HEARTH_TYPE_Q6_K : m->base;
+    case FILE_IQ4_NL:
+        return m->sharing >= 4 ? HEARTH_TYPE_Q5_K : m->base;
     default:
         return m->base;
     }
@@ -220,6 +223,7 @@ static uint32_t choose_down(struct mixture *m, int64_t layer)
     case FILE_Q3_K_L:
         return m->falcon ? HEARTH_TYPE_Q4_K : HEARTH_TYPE_Q5_K;
     case FILE_Q4_K_S:
+    case FILE_IQ4_NL:
         return !m->falcon && i < n / 8 ? HEARTH_TYPE_Q5_K : m->base;
     case FILE_Q4_K_M:
         if (m->falcon)
@@ -247,6 +251,7 @@ static uint32_t choose_attn_output(const struct mixture *m)
     case FILE_Q3_K_S:
     case FILE_Q4_K_S:
     case FILE_Q4_K_M:
+    case FILE_IQ4_NL:
         return eight ? HEARTH_TYPE_Q5_K : m->base;
     default:
         return m->base;
@@ -328,7 +333,7 @@ static int read_model(struct hearth_recipe_model *m, uint32_t base, const struct
         rc = read_count(g, m->arch, "block_count", &m->n_layers, err);
     if (!rc)
         rc = read_count(g, m->arch, "expert_count", &m->n_experts, err);
-    if (rc || (m->n_layers != 80 && base != HEARTH_TYPE_Q2_K))
+    if (rc || (m->n_layers != 80 && base != HEARTH_TYPE_Q2_K && base != HEARTH_TYPE_IQ4_NL))
         return rc;
     rc = read_count(g, m->arch, "attention.head_count", &m->n_heads, err);
     m->n_kv_heads = m->n_heads;
@@ -405,4 +410,38 @@ int hearth_recipe_choose(const struct hearth_recipe *recipe, bool pure, const st
     m.tensors = m.n_tensors ? hearth_gguf_tensor_at(g, 0) : NULL;
     const int rc = recipe->mixed && !pure ? read_model(&m, recipe->type, g, err) : HEARTH_OK;
     return rc ? rc : hearth_recipe_choose_for(recipe, pure, &m, choices, err);
+}
+
+// ---- wishes
+
+// Whether the part is in the name, which is zero-terminated; an empty one is not.
+static bool fits(const struct hearth_recipe_wish *w, const char *name)
+{
+    const size_t n = strlen(name);
+    for (size_t i = 0; w->n && i + w->n <= n; i++)
+        if (!memcmp(name + i, w->part, w->n))
+            return true;
+    return false;
+}
+
+int hearth_recipe_grant(const struct hearth_recipe_wish *wishes, size_t n_wishes, const struct hearth_gguf *g,
+                        struct hearth_recipe_choice *choices, struct hearth_error *err)
+{
+    const uint64_t n = hearth_gguf_n_tensors(g);
+    for (size_t w = n_wishes; w-- > 0;) { // so that the first has the last word
+        bool any = false;
+        for (uint64_t i = 0; i < n; i++) {
+            const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(g, i);
+            if (choices[i].kept || !fits(&wishes[w], t->name.s))
+                continue;
+            const uint32_t wanted = wishes[w].type, type = fit(wanted, t->ne[0]);
+            choices[i] = (struct hearth_recipe_choice){type, .wanted = wanted, .fallback = type != wanted};
+            any = true;
+        }
+        if (!any)
+            return hearth_fail(err, HEARTH_E_INVALID, "%s: no matrix has \"%.*s\" in its name",
+                               hearth_gguf_path(g), (int)(wishes[w].n > 64 ? 64 : wishes[w].n),
+                               wishes[w].part);
+    }
+    return HEARTH_OK;
 }

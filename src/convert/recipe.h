@@ -28,6 +28,13 @@ struct hearth_recipe_choice {
     bool fallback;         // its rows do not fit the blocks of the recipe's format
 };
 
+// A format for the matrices that have a text in their names.
+struct hearth_recipe_wish {
+    const char *part; // "attn_v", not zero-terminated
+    size_t n;         // bytes of it
+    uint32_t type;    // enum hearth_type; one that can be encoded
+};
+
 // The recipe of a name, case-insensitive, or of an alias (Q4_K: Q4_K_M); NULL: none. Static storage.
 const struct hearth_recipe *hearth_recipe_by_name(const char *name);
 // Recipe i; NULL after the last.
@@ -49,5 +56,10 @@ int hearth_recipe_choose_for(const struct hearth_recipe *recipe, bool pure,
 // not a number; HEARTH_E_UNSUPPORTED: it differs by layer.
 int hearth_recipe_choose(const struct hearth_recipe *recipe, bool pure, const struct hearth_gguf *g,
                          struct hearth_recipe_choice *choices, struct hearth_error *err);
+
+// Changes what was chosen for a model's tensors [n] to what is wished: of several wishes that fit a name the first
+// counts. What is kept stays so. HEARTH_E_INVALID: a wish fits no matrix.
+int hearth_recipe_grant(const struct hearth_recipe_wish *wishes, size_t n_wishes, const struct hearth_gguf *g,
+                        struct hearth_recipe_choice *choices, struct hearth_error *err);
 
 #endif

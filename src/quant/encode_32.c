@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Encodes into the formats with 32 elements in a block. It works as ggml's reference quantisers do, so the
-// same weights give the same file: the largest element gives the scale, and elements are multiplied by the
-// reciprocal of the scale before it is rounded. Elements that are not finite give a block that is not finite
+// Encodes into the formats with 32 elements in a block. All but IQ4_NL work as ggml's reference quantisers do,
+// so the same weights give the same file: the largest element gives the scale, and elements are multiplied by
+// the reciprocal of the scale before it is rounded. Elements that are not finite give a block that is not finite
 // either, never undefined behaviour.
 #include <math.h>
 
@@ -128,5 +128,53 @@ void hearth_q8_0_encode(const float *x, void *dst, size_t n)
             v = v > -127.0f ? v : -127.0f; // also catches NaN
             b[2 + j] = (uint8_t)(int8_t)(v < 127.0f ? v : 127.0f);
         }
+    }
+}
+
+// The index of the value that is nearest to v.
+static uint8_t nearest_value(float v)
+{
+    uint8_t q = 0;
+    for (int i = 0; i < 15; i++)
+        q = (uint8_t)(q + (v > 0.5f * (float)(hearth_iq4_values[i] + hearth_iq4_values[i + 1])));
+    return q;
+}
+
+// The scale of least squared error, larger elements counting more, among those that bring the largest element
+// to one of a few places: near either end of the values, as these are not symmetric.
+static float nonlinear_scale(const float *x)
+{
+    static const float places[] = {-127, 113, -120, 106, -113, 100, -134, 120};
+    const float largest = extreme(x);
+    float best = -1.0f, scale = 0.0f, mean = 0.0f;
+    for (int j = 0; j < 32; j++)
+        mean += x[j] * x[j] / 32.0f;
+    for (size_t k = 0; largest != 0.0f && k < sizeof places / sizeof places[0]; k++) {
+        float product = 0.0f, square = 0.0f;
+        for (int j = 0; j < 32; j++) {
+            const float weight = x[j] * x[j] + mean;
+            const float value = hearth_iq4_values[nearest_value(x[j] * (places[k] / largest))];
+            product += weight * value * x[j];
+            square += weight * value * value;
+        }
+        // What is left of the sum of squares is less by this.
+        const float explained = product * product / square;
+        if (explained > best) {
+            best = explained;
+            scale = product / square;
+        }
+    }
+    return scale;
+}
+
+void hearth_iq4_nl_encode(const float *x, void *dst, size_t n)
+{
+    uint8_t q[32];
+    for (uint8_t *b = dst; n >= 32; n -= 32, x += 32, b += 18) {
+        hearth_store_f16(b, nonlinear_scale(x));
+        const float inverse = reciprocal(hearth_load_f16(b));
+        for (int j = 0; j < 32; j++)
+            q[j] = nearest_value(x[j] * inverse);
+        pack(q, b + 2, NULL);
     }
 }

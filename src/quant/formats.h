@@ -44,6 +44,7 @@ void hearth_q4_1_encode(const float *src, void *dst, size_t n);
 void hearth_q5_0_encode(const float *src, void *dst, size_t n);
 void hearth_q5_1_encode(const float *src, void *dst, size_t n);
 void hearth_q8_0_encode(const float *src, void *dst, size_t n);
+void hearth_iq4_nl_encode(const float *src, void *dst, size_t n);
 void hearth_q2_k_encode(const float *src, void *dst, size_t n);
 void hearth_q3_k_encode(const float *src, void *dst, size_t n);
 void hearth_q4_k_encode(const float *src, void *dst, size_t n);

@@ -26,7 +26,8 @@ static const struct hearth_type_info types[HEARTH_TYPE_END] = {
     [HEARTH_TYPE_Q5_1] = {BLOCKS("Q5_1", 32, 24), UNITS(32, 1, hearth_q5_1), .encode = hearth_q5_1_encode},
     [HEARTH_TYPE_Q8_0] = {BLOCKS("Q8_0", 32, 34), UNITS(32, 0, hearth_q8_0), .encode = hearth_q8_0_encode},
     [HEARTH_TYPE_Q8_1] = {BLOCKS("Q8_1", 32, 36)},
-    [HEARTH_TYPE_IQ4_NL] = {BLOCKS("IQ4_NL", 32, 18), UNITS(32, 0, hearth_iq4_nl)},
+    [HEARTH_TYPE_IQ4_NL] = {BLOCKS("IQ4_NL", 32, 18), UNITS(32, 0, hearth_iq4_nl),
+                            .encode = hearth_iq4_nl_encode},
     [HEARTH_TYPE_MXFP4] = {BLOCKS("MXFP4", 32, 17), UNITS(32, 0, hearth_mxfp4)},
 
     [HEARTH_TYPE_Q2_K] = {BLOCKS("Q2_K", 256, 84), UNITS(16, 1, hearth_q2_k), .encode = hearth_q2_k_encode},

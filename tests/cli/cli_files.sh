@@ -3,6 +3,7 @@
 # hearth inspect and hearth quantize.
 # shellcheck source=tests/cli/cli.sh
 . "$(dirname "$0")/cli.sh"
+novels=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
 
 # ---- inspect: every golden model, table and JSON
 for file in "$golden"/*.gguf; do
@@ -89,7 +90,7 @@ err_lacks "next: "
 # ---- quantize: mixtures, also where rows fit no block of 256
 for type in Q4_K_M q5_k_m; do
     base=$(echo "${type%_?}" | tr '[:lower:]' '[:upper:]')
-    run 0 quantize "$source_dir/models/hearth-novels-swiglu-Q8_0.gguf" "$tmp/mixed.gguf" $type
+    run 0 quantize "$novels" "$tmp/mixed.gguf" $type
     err_has "matrices in $base"
     run 0 inspect "$tmp/mixed.gguf" --json
     [ "$(json "$tmp/out" "formats/$base/tensors")" = 38 ] || fail "matrices of $type in $base"
@@ -100,9 +101,24 @@ for type in Q4_K_M q5_k_m; do
         "$tmp/err" || fail "which matrices have other formats in $type"
     run 0 run "$tmp/mixed.gguf" -p "Once upon a time" -n 8 --temp 0
 done
-run 0 quantize "$source_dir/models/hearth-novels-swiglu-Q8_0.gguf" "$tmp/mixed.gguf" Q4_K --pure
+run 0 quantize "$novels" "$tmp/mixed.gguf" Q4_K --pure
 run 0 inspect "$tmp/mixed.gguf" --json
 [ "$(json "$tmp/out" formats/Q4_K/tensors)" = 43 ] || fail "matrices of a pure Q4_K"
+rm "$tmp/mixed.gguf"
+
+# ---- quantize: single matrices in other formats; what comes first counts
+run 0 quantize "$novels" "$tmp/mixed.gguf" IQ4_NL --pure --tensor-type attn_v=q8_0 --tensor-type blk.1.=Q5_1 --tensor-type attn=Q4_0
+run 0 inspect "$tmp/mixed.gguf" --json
+for want in Q8_0=6 Q5_1=6 Q4_0=15 IQ4_NL=16; do
+    [ "$(json "$tmp/out" "formats/${want%=*}/tensors")" = "${want#*=}" ] || fail "matrices in $want with --tensor-type"
+done
+run 0 run "$tmp/mixed.gguf" -p "It was a dark" -n 8 --temp 0
+run 1 quantize "$novels" "$tmp/mixed.gguf" Q4_0 --tensor-type atn_v=Q8_0
+err_has "hearth-novels-drelu-Q8_0.gguf: no matrix has \"atn_v\" in its name"
+run 2 quantize "$novels" "$tmp/mixed.gguf" Q4_0 --tensor-type attn_v
+err_has "NAME=TYPE"
+run 2 quantize "$novels" "$tmp/mixed.gguf" Q4_0 --tensor-type attn_v=IQ4_XS
+err_has "cannot write type IQ4_XS"
 rm "$tmp/mixed.gguf"
 
 # ---- numbers that no signed integer holds
