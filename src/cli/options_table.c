@@ -522,8 +522,8 @@ const struct hearth_option hearth_option_table[] = {
     {"--pure", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, QUANTIZE | CONVERT, "Output",
      "all matrices in TYPE's format, the embedding and the head included; no mixture", AT(pure)},
     {"--tensor-type", NULL, HEARTH_OPTION_STRING_LIST, "NAME=TYPE", NULL, NULL, NO_RANGE, QUANTIZE, "Output",
-     "the format of matrices that have NAME in their names, such as attn_v=Q8_0; may be given several times, and the "
-     "first that fits a name counts",
+     "the format of the matrix NAME, such as output=Q8_0, or of those that have NAME in their names, such as attn_v=Q8_0; "
+     "may be given several times, and the first that fits counts",
      AT(tensor_types)},
     {"--special", "-sp", HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, RUN | DETOKENIZE, "Output",
      "print control tokens such as <|im_end|> too", AT(special)},

@@ -206,9 +206,9 @@ static int plan(struct quantizer *q)
     int rc = hearth_recipe_choose(q->params->recipe, q->params->pure, q->in, choices, q->err);
     bool warned = false;
     if (!rc)
-        rc = hearth_recipe_grant(q->params->wishes, q->params->n_wishes, q->in, choices, q->err);
-    if (!rc)
         rc = check_readable(q, choices, n);
+    if (!rc)
+        rc = hearth_recipe_grant(q->params->wishes, q->params->n_wishes, q->in, choices, q->err);
     for (uint64_t i = 0; i < n && !rc; i++)
         plan_tensor(q, i, choices[i], &warned);
     free(choices);

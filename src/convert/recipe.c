@@ -223,8 +223,9 @@ static uint32_t choose_down(struct mixture *m, int64_t layer)
     case FILE_Q3_K_L:
         return m->falcon ? HEARTH_TYPE_Q4_K : HEARTH_TYPE_Q5_K;
     case FILE_Q4_K_S:
-    case FILE_IQ4_NL:
         return !m->falcon && i < n / 8 ? HEARTH_TYPE_Q5_K : m->base;
+    case FILE_IQ4_NL:
+        return i < n / 8 ? HEARTH_TYPE_Q5_K : m->base;
     case FILE_Q4_K_M:
         if (m->falcon)
             return i < n / 16 ? HEARTH_TYPE_Q6_K : more ? HEARTH_TYPE_Q5_K : m->base;
@@ -414,8 +415,14 @@ int hearth_recipe_choose(const struct hearth_recipe *recipe, bool pure, const st
 
 // ---- wishes
 
-// Whether the part is in the name, which is zero-terminated; an empty one is not.
-static bool fits(const struct hearth_recipe_wish *w, const char *name)
+// Whether the text is the whole name, with or without ".weight" behind it.
+static bool names(const struct hearth_recipe_wish *w, const char *name)
+{
+    return !strncmp(name, w->part, w->n) && (!name[w->n] || !strcmp(name + w->n, ".weight"));
+}
+
+// Whether it is in the name; an empty one is not.
+static bool is_in(const struct hearth_recipe_wish *w, const char *name)
 {
     const size_t n = strlen(name);
     for (size_t i = 0; w->n && i + w->n <= n; i++)
@@ -424,24 +431,33 @@ static bool fits(const struct hearth_recipe_wish *w, const char *name)
     return false;
 }
 
+// Changes the choices that a wish is about. Returns how many.
+static uint64_t grant(const struct hearth_recipe_wish *w, const struct hearth_gguf *g,
+                      struct hearth_recipe_choice *choices)
+{
+    const uint64_t n = hearth_gguf_n_tensors(g);
+    uint64_t granted = 0;
+    bool whole = false; // a matrix has this very name: the others are not meant
+    for (uint64_t i = 0; i < n; i++)
+        whole = whole || names(w, hearth_gguf_tensor_at(g, i)->name.s);
+    for (uint64_t i = 0; i < n; i++) {
+        const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(g, i);
+        if (choices[i].kept || !(whole ? names(w, t->name.s) : is_in(w, t->name.s)))
+            continue;
+        const uint32_t type = fit(w->type, t->ne[0]);
+        choices[i] = (struct hearth_recipe_choice){type, .wanted = w->type, .fallback = type != w->type};
+        granted++;
+    }
+    return granted;
+}
+
 int hearth_recipe_grant(const struct hearth_recipe_wish *wishes, size_t n_wishes, const struct hearth_gguf *g,
                         struct hearth_recipe_choice *choices, struct hearth_error *err)
 {
-    const uint64_t n = hearth_gguf_n_tensors(g);
-    for (size_t w = n_wishes; w-- > 0;) { // so that the first has the last word
-        bool any = false;
-        for (uint64_t i = 0; i < n; i++) {
-            const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(g, i);
-            if (choices[i].kept || !fits(&wishes[w], t->name.s))
-                continue;
-            const uint32_t wanted = wishes[w].type, type = fit(wanted, t->ne[0]);
-            choices[i] = (struct hearth_recipe_choice){type, .wanted = wanted, .fallback = type != wanted};
-            any = true;
-        }
-        if (!any)
-            return hearth_fail(err, HEARTH_E_INVALID, "%s: no matrix has \"%.*s\" in its name",
-                               hearth_gguf_path(g), (int)(wishes[w].n > 64 ? 64 : wishes[w].n),
-                               wishes[w].part);
-    }
+    for (size_t i = n_wishes; i-- > 0;) // so that the first has the last word
+        if (!grant(&wishes[i], g, choices))
+            return hearth_fail(
+                err, HEARTH_E_INVALID, "%s: no matrix that is converted has \"%.*s\" in its name",
+                hearth_gguf_path(g), (int)(wishes[i].n > 64 ? 64 : wishes[i].n), wishes[i].part);
     return HEARTH_OK;
 }

@@ -28,7 +28,8 @@ struct hearth_recipe_choice {
     bool fallback;         // its rows do not fit the blocks of the recipe's format
 };
 
-// A format for the matrices that have a text in their names.
+// A format for the matrix of this name (".weight" may be left out), or where there is none, for those that have this
+// in their names.
 struct hearth_recipe_wish {
     const char *part; // "attn_v", not zero-terminated
     size_t n;         // bytes of it

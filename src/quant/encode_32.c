@@ -149,6 +149,8 @@ static float nonlinear_scale(const float *x)
     float best = -1.0f, scale = 0.0f, mean = 0.0f;
     for (int j = 0; j < 32; j++)
         mean += x[j] * x[j] / 32.0f;
+    if (!isfinite(mean))
+        return mean;
     for (size_t k = 0; largest != 0.0f && k < sizeof places / sizeof places[0]; k++) {
         float product = 0.0f, square = 0.0f;
         for (int j = 0; j < 32; j++) {

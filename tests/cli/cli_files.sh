@@ -113,8 +113,11 @@ for want in Q8_0=6 Q5_1=6 Q4_0=15 IQ4_NL=16; do
     [ "$(json "$tmp/out" "formats/${want%=*}/tensors")" = "${want#*=}" ] || fail "matrices in $want with --tensor-type"
 done
 run 0 run "$tmp/mixed.gguf" -p "It was a dark" -n 8 --temp 0
+run 0 quantize "$golden/glm4.Q8_0.gguf" "$tmp/mixed.gguf" Q4_0 --pure --tensor-type output=F16 # not attn_output
+run 0 inspect "$tmp/mixed.gguf" --json
+[ "$(json "$tmp/out" formats/F16/tensors)" = 1 ] || fail "matrices that are the head"
 run 1 quantize "$novels" "$tmp/mixed.gguf" Q4_0 --tensor-type atn_v=Q8_0
-err_has "hearth-novels-drelu-Q8_0.gguf: no matrix has \"atn_v\" in its name"
+err_has "hearth-novels-drelu-Q8_0.gguf: no matrix that is converted has \"atn_v\" in its name"
 run 2 quantize "$novels" "$tmp/mixed.gguf" Q4_0 --tensor-type attn_v
 err_has "NAME=TYPE"
 run 2 quantize "$novels" "$tmp/mixed.gguf" Q4_0 --tensor-type attn_v=IQ4_XS

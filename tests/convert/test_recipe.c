@@ -125,10 +125,10 @@ static char letter(uint32_t type)
     static const struct {
         uint32_t type;
         char letter;
-    } table[] = {{HEARTH_TYPE_F16, 'h'},  {HEARTH_TYPE_Q4_K, '4'}, {HEARTH_TYPE_Q5_K, '5'},
-                 {HEARTH_TYPE_Q6_K, '6'}, {HEARTH_TYPE_Q8_0, '8'}, {HEARTH_TYPE_Q5_0, 'a'},
-                 {HEARTH_TYPE_Q5_1, 'b'}, {HEARTH_TYPE_Q4_0, '0'}, {HEARTH_TYPE_Q3_K, '3'},
-                 {HEARTH_TYPE_Q2_K, '2'}};
+    } table[] = {{HEARTH_TYPE_F16, 'h'},  {HEARTH_TYPE_Q4_K, '4'},  {HEARTH_TYPE_Q5_K, '5'},
+                 {HEARTH_TYPE_Q6_K, '6'}, {HEARTH_TYPE_Q8_0, '8'},  {HEARTH_TYPE_Q5_0, 'a'},
+                 {HEARTH_TYPE_Q5_1, 'b'}, {HEARTH_TYPE_Q4_0, '0'},  {HEARTH_TYPE_Q3_K, '3'},
+                 {HEARTH_TYPE_Q2_K, '2'}, {HEARTH_TYPE_IQ4_NL, 'n'}};
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (table[i].type == type)
             return table[i].letter;
@@ -215,6 +215,28 @@ static void check_one(const struct one *c)
 #define ALL_32(c) c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c
 
 static const struct one cases[] = {
+    {"IQ4_NL",
+     25,
+     {"llama", 16, 256, 512, 8, 2, 0, true, false, false},
+     {"n",
+      "6",
+      {{"attn_v.weight", "5555555555555555"},
+       {"ffn_down.weight", "55nnnnnnnnnnnnnn"},
+       {"attn_q.weight", "nnnnnnnnnnnnnnnn"},
+       {"attn_output.weight", "nnnnnnnnnnnnnnnn"}}}},
+    {"IQ4_NL",
+     25,
+     {"llama", 16, 256, 512, 4, 2, 8, false, false, false},
+     {"6",
+      "-",
+      {{"attn_k.weight", "8888888888888888"},
+       {"attn_v.weight", "8888888888888888"},
+       {"attn_output.weight", "5555555555555555"},
+       {"ffn_down_exps.weight", "55nnnnnnnnnnnnnn"}}}},
+    {"IQ4_NL",
+     25,
+     {"falcon", 8, 256, 512, 8, 1, 0, true, false, false},
+     {"n", "8", {{"attn_qkv.weight", "55555555"}, {"ffn_down.weight", "5nnnnnnn"}}}},
     {"Q4_K_M",
      15,
      {"llama", 32, 256, 512, 4, 2, 0, true, false, false},

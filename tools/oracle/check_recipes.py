@@ -29,6 +29,7 @@ FILE_TYPES = {
     "Q5_K_S": 16,
     "Q5_K_M": 17,
     "Q6_K": 18,
+    "IQ4_NL": 25,
 }
 ROWS = 4
 
