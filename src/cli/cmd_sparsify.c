@@ -20,7 +20,7 @@ static int sparsify(const struct hearth_options *o, const struct hearth_model *m
                                                   .n_ubatch = hearth_cli_fit_prompts(model, o, n_ctx),
                                                   .progress = hearth_cli_progress};
     struct hearth_error err = {0};
-    hearth_progress_begin(HEARTH_PROGRESS_TOKENS, (double)n_tokens, "making it sparse");
+    hearth_progress_begin(HEARTH_PROGRESS_SHARE, 1, "making it sparse");
     const int rc = hearth_sparsify(model, tokens, n_tokens, &params, o->out, &err);
     hearth_progress_end();
     if (rc)

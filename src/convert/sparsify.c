@@ -135,9 +135,14 @@ static int do_layer(struct sparsifier *s, int layer)
     rc = hearth_walk_pass(&s->walk, layer, 0, s->walk.n_windows, true, s->err);
     if (!rc) {
         const struct hearth_layer *now = &s->walk.s->context.weights->layers[layer];
-        hearth_sparsify_layer_fit(&s->layer, &now->ffn_gate, &now->ffn_up, &now->ffn_down, s->n_seen,
-                                  s->params->density);
-        rc = write_layer(s, layer, now);
+        if (hearth_sparsify_layer_fit(&s->layer, &now->ffn_gate, &now->ffn_up, &now->ffn_down, s->n_seen,
+                                      s->params->density))
+            rc = write_layer(s, layer, now);
+        else
+            rc = hearth_fail(
+                s->err, HEARTH_E_FORMAT,
+                "%s: weights of layer %d, or of one before, are not finite numbers: the file is damaged",
+                s->model->info.path, layer);
     }
     hearth_walk_leave(&s->walk, layer);
     return rc;
@@ -158,9 +163,19 @@ static bool is_new(const struct sparsifier *s, const struct hearth_gguf_tensor *
     return !strcmp(t->name.s, HEARTH_CHECKSUMS_NAME);
 }
 
+// What most weights are in then: gates and ups, where their format changes.
+static int put_file_type(struct sparsifier *s)
+{
+    const uint32_t was = s->model->weights.layers[0].ffn_gate.type, is = type_of(s, 0, GATE);
+    const uint32_t names[] = {[HEARTH_TYPE_F16] = 1, [HEARTH_TYPE_Q8_0] = 7}; // as GGUF numbers them
+    return is == was ? HEARTH_OK : hearth_gguf_put_u32(s->w, "general.file_type", names[is], s->err);
+}
+
 static int put_metadata(struct sparsifier *s, const char *activation_key)
 {
-    static const char *const ours[] = {"general.alignment", "split.no", "split.count", "split.tensors.count"};
+    const bool changed = type_of(s, 0, GATE) != s->model->weights.layers[0].ffn_gate.type;
+    const char *const ours[] = {"general.alignment", "split.no", "split.count", "split.tensors.count",
+                                changed ? "general.file_type" : "split.no"};
     const struct hearth_gguf *g = s->model->gguf;
     const char *activation = hearth_activation_name(HEARTH_ACT_JUMP_RELU);
     int rc = HEARTH_OK;
@@ -172,6 +187,8 @@ static int put_metadata(struct sparsifier *s, const char *activation_key)
         if (!is)
             rc = hearth_gguf_put_kv(s->w, kv, s->err);
     }
+    if (!rc)
+        rc = put_file_type(s);
     return rc ? rc : hearth_gguf_put_str(s->w, activation_key, activation, strlen(activation), s->err);
 }
 
@@ -226,8 +243,13 @@ static int check_request(const struct sparsifier *s, size_t n_tokens)
     if (hearth_is_relu(&m->hp))
         return hearth_fail(s->err, HEARTH_E_INVALID, "%s: this model is sparse already: its activation is %s",
                            m->info.path, hearth_activation_name(m->hp.activation));
-    if (m->hp.n_expert || !hearth_sparsify_can(m->hp.activation) ||
-        !hearth_arch_has_field(m->arch, offsetof(struct hearth_layer, ffn_linear)))
+    if (!hearth_arch_has_field(m->arch, offsetof(struct hearth_layer, ffn_linear)))
+        return hearth_fail(
+            s->err, HEARTH_E_UNSUPPORTED,
+            "%s: models of architecture %s cannot be made sparse: they have no place for the linear "
+            "part of neurons that are off",
+            m->info.path, m->arch->name);
+    if (m->hp.n_expert || !hearth_sparsify_can(m->hp.activation))
         return hearth_fail(
             s->err, HEARTH_E_UNSUPPORTED,
             "%s: a model of architecture %s with activation %s%s cannot be made sparse; models with SiLU or GELU "

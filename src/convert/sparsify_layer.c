@@ -122,7 +122,7 @@ static void constant_task(void *arg, int task, int worker)
         sum += w * (double)z[i];
         weight += w;
     }
-    l->c[j] = (float)(sum / (weight + 1e-9));
+    l->c[j] = weight != 0 ? (float)(sum / weight) : 0; // not a number: see hearth_sparsify_layer_fit()
     for (size_t i = 0; i < l->n_heights; i++) {
         const size_t at = i * r->n / l->n_heights;
         l->heights[j * l->n_heights + i] = height_above(l, gate[at], z[at], l->c[j]);
@@ -176,7 +176,7 @@ static void line_task(void *arg, int task, int worker)
     const float *gate = l->gate + j * l->s, *up = l->up + j * l->s;
     const float *z = activated_of(l, j, r->n, worker);
     const double bias = -gate_of(l, (double)l->c[j] + (double)r->height);
-    double n = 0, sum = 1e-3, x_sum = 0, z_sum = 0, xx = 0, xz = 0;
+    double n = 0, sum = 0, x_sum = 0, z_sum = 0, xx = 0, xz = 0;
     for (size_t i = 0; i < r->n; i++) {
         const double x = (double)gate[i] + bias, y = (double)z[i] - (double)l->c[j];
         const double w = (double)up[i] * (double)up[i];
@@ -189,18 +189,22 @@ static void line_task(void *arg, int task, int worker)
         xx += w * x * x;
         xz += w * x * y;
     }
-    const double x_mean = x_sum / sum, z_mean = z_sum / sum;
-    double slope = (xz / sum - x_mean * z_mean + 1e-3 * USUAL_SLOPE) / (xx / sum - x_mean * x_mean + 1e-3);
+    l->bias[j] = (float)bias;
+    l->slope[j] = (float)USUAL_SLOPE;
+    l->p[j] = r->height;
+    if (n < FEW || !(sum > 0))
+        return;
+    const double x_mean = x_sum / sum, z_mean = z_sum / sum, x_square = xx / sum, product = xz / sum;
+    double slope = (product - x_mean * z_mean + 1e-3 * USUAL_SLOPE) / (x_square - x_mean * x_mean + 1e-3);
     slope = between(slope, LEAST_SLOPE, MOST_SLOPE);
     double p = z_mean - slope * x_mean;
     if (p < LEAST_STEP) { // the best line through that
         p = LEAST_STEP;
-        slope = between((xz - p * x_sum + 1e-3 * USUAL_SLOPE) / (xx + 1e-3), LEAST_SLOPE, MOST_SLOPE);
+        slope =
+            between((product - p * x_mean + 1e-3 * USUAL_SLOPE) / (x_square + 1e-3), LEAST_SLOPE, MOST_SLOPE);
     }
-    const bool few = n < FEW;
-    l->bias[j] = (float)bias;
-    l->slope[j] = few ? (float)USUAL_SLOPE : (float)slope;
-    l->p[j] = few ? r->height : (float)p;
+    l->slope[j] = (float)slope;
+    l->p[j] = (float)p;
 }
 
 // ---- what all neurons give when they are off
@@ -231,7 +235,15 @@ static void linear_task(void *arg, int task, int worker)
 
 // ---- the whole
 
-void hearth_sparsify_layer_fit(struct hearth_sparsify_layer *l, const struct hearth_weight *gate,
+static bool are_finite(const float *x, size_t n)
+{
+    bool finite = true;
+    for (size_t i = 0; i < n; i++)
+        finite = finite && isfinite(x[i]);
+    return finite;
+}
+
+bool hearth_sparsify_layer_fit(struct hearth_sparsify_layer *l, const struct hearth_weight *gate,
                                const struct hearth_weight *up, const struct hearth_weight *down,
                                size_t n_samples, double density)
 {
@@ -242,12 +254,15 @@ void hearth_sparsify_layer_fit(struct hearth_sparsify_layer *l, const struct hea
     product(l, up, l->up, n_samples);
     for (int i = 0; i <= ROUNDS; i++) {
         hearth_pool_run(l->pool, constant_task, &r, (int)l->f);
+        if (!are_finite(l->c, l->f) || !are_finite(l->heights, l->f * l->n_heights))
+            return false;
         if (i < ROUNDS)
             r.height = height_of(l, density);
         r.first = false;
     }
     hearth_pool_run(l->pool, line_task, &r, (int)l->f);
     hearth_pool_run(l->pool, linear_task, &linear, (int)((l->e + ROWS - 1) / ROWS));
+    return are_finite(l->linear, l->e * l->e);
 }
 
 void hearth_sparsify_layer_lay_out(struct hearth_sparsify_layer *l, struct hearth_arena *a)

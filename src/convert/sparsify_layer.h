@@ -35,7 +35,8 @@ void hearth_sparsify_layer_lay_out(struct hearth_sparsify_layer *l, struct heart
 
 // From the first n_samples of x and the layer's matrices ([F x E] [F x E] [E x F], in memory): c, bias, slope, p and
 // linear. So many of the samples have a neuron on, over all neurons: density, 0..1, or fewer where more would not help.
-void hearth_sparsify_layer_fit(struct hearth_sparsify_layer *l, const struct hearth_weight *gate,
+// False: weights or samples are not finite.
+bool hearth_sparsify_layer_fit(struct hearth_sparsify_layer *l, const struct hearth_weight *gate,
                                const struct hearth_weight *up, const struct hearth_weight *down,
                                size_t n_samples, double density);
 

@@ -31,8 +31,9 @@ static float noise(uint32_t *state)
     return sum * 1.7f;
 }
 
-static void open_fitted(struct fitted *f, enum hearth_activation activation, int n_threads, size_t n_samples,
-                        double density)
+// ups: by what they are multiplied, and down divided.
+static bool open_scaled(struct fitted *f, enum hearth_activation activation, int n_threads, size_t n_samples,
+                        double density, float ups)
 {
     struct hearth_error err;
     uint32_t random = 5;
@@ -50,9 +51,9 @@ static void open_fitted(struct fitted *f, enum hearth_activation activation, int
     for (int i = 0; i < F * E; i++)
         f->gates[i] = noise(&random) * 0.25f - (i % E == 0 ? 0.2f + (float)(i / E % 5) * 0.2f : 0);
     for (int i = 0; i < F * E; i++)
-        f->ups[i] = noise(&random) * 0.3f;
+        f->ups[i] = noise(&random) * 0.3f * ups;
     for (int i = 0; i < E * F; i++)
-        f->downs[i] = noise(&random) * 0.3f;
+        f->downs[i] = noise(&random) * 0.3f / ups;
     for (size_t i = 0; i < S * E; i++)
         f->l.x[i] = i % E ? noise(&random) : 1.0f;
     const size_t f32 = sizeof(float);
@@ -62,7 +63,13 @@ static void open_fitted(struct fitted *f, enum hearth_activation activation, int
         (struct hearth_weight){.data = f->ups, .type = HEARTH_TYPE_F32, .k = E, .n = F, .stride = E * f32};
     f->down =
         (struct hearth_weight){.data = f->downs, .type = HEARTH_TYPE_F32, .k = F, .n = E, .stride = F * f32};
-    hearth_sparsify_layer_fit(&f->l, &f->gate, &f->up, &f->down, n_samples, density);
+    return hearth_sparsify_layer_fit(&f->l, &f->gate, &f->up, &f->down, n_samples, density);
+}
+
+static void open_fitted(struct fitted *f, enum hearth_activation activation, int n_threads, size_t n_samples,
+                        double density)
+{
+    assert_true(open_scaled(f, activation, n_threads, n_samples, density, 1));
 }
 
 static void close_fitted(struct fitted *f)
@@ -156,6 +163,39 @@ static void test_layer(void **state)
     check_layer(HEARTH_ACT_SILU);
     check_layer(HEARTH_ACT_GELU);
     check_layer(HEARTH_ACT_GELU_TANH);
+}
+
+// The same model with other sizes of up and down is the same sparse model.
+static void test_scale(void **state)
+{
+    (void)state;
+    static struct fitted one, other;
+    open_fitted(&one, HEARTH_ACT_SILU, 2, S, 0.25);
+    assert_true(open_scaled(&other, HEARTH_ACT_SILU, 2, S, 0.25, 1.0f / 4096));
+    for (size_t j = 0; j < F; j++) {
+        assert_true(fabsf(one.l.bias[j] - other.l.bias[j]) < 1e-4f);
+        assert_true(fabsf(one.l.slope[j] - other.l.slope[j]) < 1e-3f);
+        assert_true(fabsf(one.l.p[j] - other.l.p[j]) < 1e-3f);
+    }
+    for (size_t i = 0; i < E * E; i++)
+        assert_true(fabsf(one.l.linear[i] - other.l.linear[i]) < 1e-4f);
+    close_fitted(&one);
+    close_fitted(&other);
+}
+
+// Weights that are no numbers make no model.
+static void test_not_finite(void **state)
+{
+    (void)state;
+    struct fitted f;
+    float *const places[] = {f.gates, f.ups, f.downs};
+    for (size_t i = 0; i < 3; i++)
+        for (int bad = 0; bad < 2; bad++) {
+            open_fitted(&f, HEARTH_ACT_SILU, 1, S, 0.25);
+            places[i][5] = bad ? INFINITY : NAN;
+            assert_false(hearth_sparsify_layer_fit(&f.l, &f.gate, &f.up, &f.down, S, 0.25));
+            close_fitted(&f);
+        }
 }
 
 // Of what the neurons give, little is lost: less than without the linear part, and less with more of them.
@@ -311,8 +351,9 @@ static int begin(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_layer), cmocka_unit_test(test_loss),
-                                       cmocka_unit_test(test_threads), cmocka_unit_test(test_files),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_layer),      cmocka_unit_test(test_scale),
+                                       cmocka_unit_test(test_not_finite), cmocka_unit_test(test_loss),
+                                       cmocka_unit_test(test_threads),    cmocka_unit_test(test_files),
                                        cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, begin, remove_folder);
 }
