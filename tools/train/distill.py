@@ -2,6 +2,7 @@
 # Makes a dense chat model sparse: a copy of it whose neurons are mostly off learns its probabilities and its streams.
 # Kill it whenever you like and run the same command again. See README.md.
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -29,8 +30,11 @@ def arguments():
     p.add_argument("--hearth", default="build/hearth", help="the program, whose tokenizer is used")
     p.add_argument("--out", required=True, help="working folder: tokens and checkpoints")
     p.add_argument("--gguf", help="write the last checkpoint there, F16, and end")
+    p.add_argument("--name", help="of the model, in that file (default: the original's)")
     p.add_argument("--density", type=float, default=0.15, help="share of active neurons at the end (default 0.15)")
     p.add_argument("--first-density", type=float, default=0.3, help="and at first (default 0.3)")
+    p.add_argument("--rounded", action="store_true", help="train what four bits will hold of the matrices, the "
+                   "embedding's too: Q4_0 of the neurons, IQ4_NL of all others")
     p.add_argument("--minutes", type=float, default=60, help="to train for, over all runs; 0: not at all (default 60)")
     p.add_argument("--context", type=int, default=512)
     p.add_argument("--rows", type=int, default=8, help="windows a step (default 8)")
@@ -75,7 +79,7 @@ class Distiller:
         self.head = self.teacher.token_embd.weight.to(torch.bfloat16)
         self.order = np.random.default_rng(args.seed).permutation(len(windows))
         self.student = jump.Student(gguf_model.load(args.model, args.context)[0]).to(args.device)
-        self.student.model.token_embd.weight.requires_grad_(False)
+        self.student.model.token_embd.weight.requires_grad_(args.rounded)
         self.step, self.seconds, self.log = 0, 0.0, []
         if not os.path.exists(self.path):
             print("measuring which neurons matter", flush=True)
@@ -89,14 +93,17 @@ class Distiller:
         ck = torch.load(self.path, map_location=self.args.device, weights_only=True)
         if ck["windows"] != len(self.windows):
             raise SystemExit(f"{self.path} was made with other text; use another --out")
+        if ck["step"] and not self.args.gguf and ck["rounded"] != self.args.rounded:
+            print("--rounded is new: what the optimiser knew of earlier steps is dropped", flush=True)
         self.student.load_state_dict(ck["student"])
-        self.optimiser.load_state_dict(ck["optimiser"])
+        elif not self.args.gguf:
+            self.optimiser.load_state_dict(ck["optimiser"])
         self.shares, self.step, self.seconds, self.log = ck["shares"], ck["step"], ck["seconds"], ck["log"]
         print(f"resumed {self.path} at step {self.step}", flush=True)
 
     def save(self):
         torch.save({
-            "windows": len(self.windows), "student": self.student.state_dict(), "optimiser": self.optimiser.state_dict(),
+            "windows": len(self.windows), "rounded": self.args.rounded, "student": self.student.state_dict(), "optimiser": self.optimiser.state_dict(),
             "shares": self.shares, "step": self.step, "seconds": self.seconds, "log": self.log,
         }, self.path + ".tmp")
         os.replace(self.path + ".tmp", self.path)
@@ -111,8 +118,11 @@ class Distiller:
     def autocast(self):
         return torch.autocast(self.args.device.split(":")[0], torch.bfloat16)
 
-    def logits(self, x):
-        return F.log_softmax(F.linear(x.to(torch.bfloat16), self.head).float(), -1)
+    def logits(self, x, head):
+        return F.log_softmax(F.linear(x.to(torch.bfloat16), head.to(torch.bfloat16)).float(), -1)
+
+    def as_written(self):
+        return self.student.rounded() if self.args.rounded else contextlib.nullcontext()
 
     def losses(self, ids):
         """Divergence from the original's probabilities, distance of the streams, gates per layer."""
@@ -122,15 +132,17 @@ class Distiller:
             y, gates, own = self.student.model.hidden_states(ids)
         pick = torch.rand(ids.numel(), device=ids.device) < self.args.positions
         with torch.no_grad():
-            target = self.logits(x.flatten(0, 1)[pick])
-        kl = F.kl_div(self.logits(y.flatten(0, 1)[pick]), target, reduction="sum", log_target=True) / pick.sum()
+            target = self.logits(x.flatten(0, 1)[pick], self.head)
+        own_logits = self.logits(y.flatten(0, 1)[pick], self.student.model.token_embd.weight)
+        kl = F.kl_div(own_logits, target, reduction="sum", log_target=True) / pick.sum()
         far = sum(((s - t).square().mean(-1) / (t.square().mean(-1) + 1e-6)).mean() for s, t in zip(own, streams))
         return kl, far / len(own), gates
 
     def train_step(self):
         a, start, done = self.args, time.perf_counter(), self.done()
-        kl, far, gates = self.losses(self.batch(self.step * a.rows, a.rows))
-        (kl + far).backward()
+        with self.as_written():
+            kl, far, gates = self.losses(self.batch(self.step * a.rows, a.rows))
+            (kl + far).backward()
         for group in self.optimiser.param_groups:
             group["lr"] = a.lr * min(1.0, (self.step + 1) / 10) * min(1.0, 2 * (1 - done))
         torch.nn.utils.clip_grad_norm_(self.params, 1.0)
@@ -147,9 +159,9 @@ class Distiller:
         """Of the second halves of windows of held-out text, and the density per layer."""
         loss, density, half = 0.0, [], windows.shape[1] // 2
         for ids in windows.split(4):
-            with self.autocast():
+            with self.as_written(), self.autocast():
                 x, gates, _ = self.student.model.hidden_states(ids)
-            logits = self.logits(x[:, half - 1:-1].flatten(0, 1))
+                logits = self.logits(x[:, half - 1:-1].flatten(0, 1), self.student.model.token_embd.weight)
             loss += F.nll_loss(logits, ids[:, half:].flatten(), reduction="sum").item()
             density.append(torch.stack([(g > 0).float().mean() for g in gates]))
         return math.exp(loss / (len(windows) * (windows.shape[1] - half))), torch.stack(density).mean(0)
@@ -185,8 +197,10 @@ def main():
     os.makedirs(args.out, exist_ok=True)
     distiller = Distiller(args, prepare(args))
     if args.gguf:
-        gguf_model.write(args.gguf, distiller.reader, distiller.student.folded(),
-                         {"llama.feed_forward.activation": "jump_relu"})
+        changed = {"llama.feed_forward.activation": "jump_relu"}
+        if args.name:
+            changed["general.name"] = args.name
+        gguf_model.write(args.gguf, distiller.reader, distiller.student.folded(), changed)
         print(f"{args.gguf}: {os.path.getsize(args.gguf)} bytes, step {distiller.step}")
         return
     held_out = {}

@@ -6,6 +6,8 @@
 # beside the neurons. What is left, (silu(gate) - c) * up, is nothing where the gate is small, and a line of the gate
 # where it is not: gate + bias is above 0 then, and q * (gate + bias) + p is what silu(gate) - c is. With the gate's
 # row times q / p and up's times p that is (gate + 1) * up, or nothing: the activation "jump_relu" (docs/sparse.md).
+import contextlib
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -14,6 +16,8 @@ ROUNDS = 6  # which gates are small depends on c, which is of those that are
 LEAST = 0.02  # p stays above
 EMA = 0.1  # of a threshold's way to where it gives the wanted density, a step
 SAMPLE = 211  # of so many gates one is looked at
+VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)  # of IQ4_NL
+PLACES = (-127, 113, -120, 106, -113, 100, -134, 120)  # where a block's largest element may go among them
 
 
 def threshold(x, density):
@@ -38,7 +42,7 @@ def constants(gate, weight, density):
     for _ in range(ROUNDS):
         height = threshold(z - c, density)
         off = weight * (z - c <= height)
-        c = (z * off).sum(0) / (off.sum(0) + 1e-9)
+        c = (z * off).sum(0) / off.sum(0).clamp_min(1e-30)
     return c, height
 
 
@@ -47,7 +51,7 @@ def lines(gate, weight, c, height):
     z, bias = F.silu(gate) - c, -silu_inverse(c + height)
     x = gate + bias
     on = weight * (x > 0)
-    total = on.sum(0) + 1e-3
+    total = on.sum(0).clamp_min(1e-30)
     x_mean, z_mean = (on * x).sum(0) / total, (on * z).sum(0) / total
     variance = (on * x * x).sum(0) / total - x_mean * x_mean
     covariance = (on * x * z).sum(0) / total - x_mean * z_mean
@@ -55,6 +59,46 @@ def lines(gate, weight, c, height):
     p = (z_mean - q * x_mean).clamp_min(LEAST)
     few = (on > 0).sum(0) < 20
     return bias, torch.where(few, torch.full_like(q, 0.9), q), torch.where(few, height.clamp_min(LEAST).expand_as(p), p)
+
+
+def extremes(x):
+    """x [rows, n] in blocks of 32 along n, and of each the element of largest magnitude (1 if all are 0)."""
+    blocks = x.float().reshape(-1, 32)
+    low, high = blocks.amin(1, keepdim=True), blocks.amax(1, keepdim=True)
+    largest = torch.where(high > -low, high, low)
+    return blocks, torch.where(largest == 0, 1.0, largest)
+
+
+def rounded_q4_0(x):
+    """x as Q4_0 holds it: the largest element of a block is -8 of its steps."""
+    blocks, largest = extremes(x)
+    step = largest / -8
+    whole = (blocks / step + 8.5).floor().clamp(0, 15) - 8
+    return (whole * step.half().float()).reshape(x.shape)
+
+
+def nearest_value(x):
+    """Of the values of IQ4_NL."""
+    out = torch.full_like(x, VALUES[0])
+    for low, high in zip(VALUES, VALUES[1:]):
+        out += (x > (low + high) / 2).float() * (high - low)
+    return out
+
+
+def rounded_iq4_nl(x):
+    """x as `hearth quantize` writes it in IQ4_NL (src/quant/encode_32.c has the same places)."""
+    blocks, largest = extremes(x)
+    weight = blocks.square() + blocks.square().mean(1, keepdim=True)
+    best, scale = torch.full_like(largest, -1.0), torch.zeros_like(largest)
+    for place in PLACES:
+        value = nearest_value(blocks * (place / largest))
+        product = (weight * value * blocks).sum(1, keepdim=True)
+        square = (weight * value * value).sum(1, keepdim=True)
+        better = product * product / square > best
+        best = torch.where(better, product * product / square, best)
+        scale = torch.where(better, product / square, scale)
+    scale = scale.half().float()
+    return (nearest_value(blocks / torch.where(scale == 0, 1.0, scale)) * scale).reshape(x.shape)
 
 
 class JumpLayer(nn.Module):
@@ -104,6 +148,23 @@ class Student(nn.Module):
         self._take(ids, density * shares)
         return shares
 
+    @contextlib.contextmanager
+    def rounded(self):
+        """Meanwhile the neurons are what Q4_0 holds of them, down by neuron, and the other matrices what IQ4_NL holds.
+        Gradients that are taken there are the matrices' own."""
+        own = [(name, p, p.data) for name, p in self.named_parameters() if p.dim() == 2]
+        with torch.no_grad():
+            for name, p, x in own:
+                if "ffn_down" in name:
+                    p.data = rounded_q4_0(x.t()).t().contiguous()  # gradients take its strides
+                else:
+                    p.data = rounded_q4_0(x) if "ffn_" in name else rounded_iq4_nl(x)
+        try:
+            yield
+        finally:
+            for _, p, x in own:
+                p.data = x
+
     def _take(self, ids, densities):
         m, t = self.model, ids.shape[1]
         x = m.token_embd(ids)
@@ -150,7 +211,7 @@ class Student(nn.Module):
         return torch.stack([(g > 0).float().mean() for g in gates]).mean().item()
 
     def folded(self):
-        """Tensors of the GGUF by name."""
+        """Tensors of the GGUF by name; down by neuron, as it is read when few neurons are active."""
         m = self.model
         out = {"token_embd.weight": m.token_embd.weight, "output_norm.weight": m.output_norm.weight}
         for i, layer in enumerate(m.blk):
@@ -158,6 +219,7 @@ class Student(nn.Module):
             for name, x in layer.dense.state_dict().items():
                 scale = {"ffn_gate.weight": by[:, None], "ffn_up.weight": layer.p[:, None]}.get(name, 1)
                 out[f"blk.{i}.{name}"] = x * scale
+            out[f"blk.{i}.ffn_down_t.weight"] = out.pop(f"blk.{i}.ffn_down.weight").t()
             out[f"blk.{i}.ffn_gate.bias"] = layer.bias * by
             out[f"blk.{i}.ffn_linear.weight"] = layer.linear.weight
         return {name: x.detach() for name, x in out.items()}
