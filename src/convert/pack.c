@@ -459,7 +459,7 @@ static bool is_left_out(const struct packer *p, struct hearth_str key)
 {
     char activation[128];
     snprintf(activation, sizeof activation, "%s.feed_forward.activation", p->arch->name);
-    return is(key.s, "general.alignment") || starts_with(key, "split.") || starts_with(key, "hearth.pack.") ||
+    return hearth_gguf_is_layout_key(key) || starts_with(key, "hearth.pack.") ||
            is(key.s, "hearth.sparse_threshold") || is(key.s, "powerinfer.sparse_threshold") ||
            is(key.s, activation);
 }

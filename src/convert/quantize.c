@@ -220,11 +220,11 @@ static bool key_is(struct hearth_str key, const char *name)
     return key.n == strlen(name) && !memcmp(key.s, name, key.n);
 }
 
-// Keys that describe the old file's layout, not the model.
-static bool is_layout_key(struct hearth_str key)
+// Keys that describe the old file, not the model.
+static bool is_left_out(struct hearth_str key)
 {
     return key_is(key, "general.file_type") || key_is(key, "general.quantization_version") ||
-           key_is(key, "general.alignment") || (key.n > 6 && !memcmp(key.s, "split.", 6));
+           hearth_gguf_is_layout_key(key);
 }
 
 // Checksums of the old bytes.
@@ -238,7 +238,7 @@ static int write_header(struct quantizer *q)
     int rc = HEARTH_OK;
     for (uint64_t i = 0; i < hearth_gguf_n_kv(q->in) && !rc; i++) {
         const struct hearth_gguf_kv *kv = hearth_gguf_kv_at(q->in, i);
-        if (!is_layout_key(kv->key))
+        if (!is_left_out(kv->key))
             rc = hearth_gguf_put_kv(q->out, kv, q->err);
     }
     if (!rc)

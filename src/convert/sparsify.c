@@ -174,14 +174,13 @@ static int put_file_type(struct sparsifier *s)
 static int put_metadata(struct sparsifier *s, const char *activation_key)
 {
     const bool changed = type_of(s, 0, GATE) != s->model->weights.layers[0].ffn_gate.type;
-    const char *const ours[] = {"general.alignment", "split.no", "split.count", "split.tensors.count",
-                                changed ? "general.file_type" : "split.no"};
+    const char *const ours[] = {activation_key, changed ? "general.file_type" : activation_key};
     const struct hearth_gguf *g = s->model->gguf;
     const char *activation = hearth_activation_name(HEARTH_ACT_JUMP_RELU);
     int rc = HEARTH_OK;
     for (uint64_t i = 0; i < hearth_gguf_n_kv(g) && !rc; i++) {
         const struct hearth_gguf_kv *kv = hearth_gguf_kv_at(g, i);
-        bool is = kv->key.n == strlen(activation_key) && !memcmp(kv->key.s, activation_key, kv->key.n);
+        bool is = hearth_gguf_is_layout_key(kv->key);
         for (size_t j = 0; j < sizeof ours / sizeof *ours; j++)
             is |= kv->key.n == strlen(ours[j]) && !memcmp(kv->key.s, ours[j], kv->key.n);
         if (!is)

@@ -253,16 +253,13 @@ static bool is_left_out(const struct hearth_gguf_tensor *tensor)
 
 static bool is_ours(const struct hearth_str *key)
 {
-    static const char *const keys[] = {"general.alignment", // the writer has its own
-                                       "hearth.sparse_threshold",
-                                       "powerinfer.sparse_threshold",
-                                       "hearth.pack.predictor_input",
-                                       "split.no",
-                                       "split.count",
-                                       "split.tensors.count"};
+    static const char *const keys[] = {"hearth.sparse_threshold", "powerinfer.sparse_threshold",
+                                       "hearth.pack.predictor_input"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (key->n == strlen(keys[i]) && !memcmp(key->s, keys[i], key->n))
             return true;
+    if (hearth_gguf_is_layout_key(*key))
+        return true;
     return key->n > 18 && !memcmp(key->s, "hearth.predictors.", 18);
 }
 

@@ -136,6 +136,8 @@ int hearth_gguf_put_kv(struct hearth_gguf_writer *w, const struct hearth_gguf_kv
                        struct hearth_error *err);
 int hearth_gguf_put_tensor(struct hearth_gguf_writer *w, const char *name, uint32_t type, uint32_t n_dims,
                            const uint64_t *ne, struct hearth_error *err);
+// Whether a key describes how a file is laid out (its alignment, its shards), and not the model: another file has its own.
+bool hearth_gguf_is_layout_key(struct hearth_str key);
 // Declares the last tensor, HEARTH_CHECKSUMS_NAME (gguf/checksums.h). The writer fills it itself.
 int hearth_gguf_put_checksums(struct hearth_gguf_writer *w, struct hearth_error *err);
 // Writes the next n bytes of tensor data. The writer adds the padding between tensors. After the

@@ -267,6 +267,13 @@ static int put_scalar_copy(struct hearth_gguf_writer *w, const struct hearth_ggu
     return rc;
 }
 
+bool hearth_gguf_is_layout_key(struct hearth_str key)
+{
+    static const char alignment[] = "general.alignment", split[] = "split.";
+    return (key.n == sizeof alignment - 1 && !memcmp(key.s, alignment, key.n)) ||
+           (key.n >= sizeof split && !memcmp(key.s, split, sizeof split - 1));
+}
+
 int hearth_gguf_put_kv(struct hearth_gguf_writer *w, const struct hearth_gguf_kv *kv,
                        struct hearth_error *err)
 {
