@@ -45,6 +45,8 @@ for model in "$source_dir"/models/*.gguf; do
     check "$model" -t 2 -ub 8 -c 128
 done
 
+model=$source_dir/models/hearth-novels-swiglu-Q8_0.gguf
+
 # More threads take more.
 run 1 run "$model" -t 1 --ram 64K
 one=$(named)
