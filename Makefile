@@ -55,8 +55,8 @@ PREFIX ?= /usr/local
 CMAKE  ?= cmake
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 
-DEMO_MODEL  ?= models/hearth-novels-drelu-Q8_0.gguf
-DEMO_PROMPT ?= It was a dark and stormy night, and
+DEMO_MODEL  ?= models/smollm2-135m-sparse.gguf
+DEMO_PROMPT ?= What is photosynthesis?
 DEMO_TOKENS ?= 120
 export DEMO_MODEL DEMO_PROMPT DEMO_TOKENS # recipes take them from the shell, whatever characters they have
 

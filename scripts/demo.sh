@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What make demo shows: a model answers in memory (where it fits), then with a budget (--ram) near the smallest one; the
-# texts are compared, and what came of both runs stands beside what hearth plan forecast. A model as small as those in models/
-# needs more memory for the program than for its weights: then a made one that is ten times larger follows, whose text means
-# nothing.
+# What make demo shows: a model answers a question in memory (where it fits), then with a budget (--ram) near the smallest
+# one; the texts are compared, and what came of both runs stands beside what hearth plan forecast. A model without a chat
+# template goes on with a text instead. Where whole layers are read, as of those in models/, one of the shape of larger
+# models follows, of which neurons are; its text means nothing.
 #
 #   scripts/demo.sh HEARTH MODEL PROMPT TOKENS
 set -eu
@@ -42,15 +42,15 @@ percent() { # SHARE WORDS
 say() {
     local name=$1 status
     shift
-    echo "\$ $hearth run $file -p \"$words\" -n $tokens $*"
-    "$hearth" run "$file" -p "$words" -n "$tokens" "${usual[@]}" "$@" --stats json -q 2>"$tmp/$name.err" | tee "$tmp/$name"
+    echo "\$ $hearth ${way[*]} $file -p \"$words\" -n $tokens $*"
+    "$hearth" "${way[@]}" "$file" -p "$words" -n "$tokens" "${usual[@]}" "$@" --stats json -q 2>"$tmp/$name.err" | tee "$tmp/$name"
     status=${PIPESTATUS[0]}
-    echo
-    [ "$status" -eq 0 ] || stop "hearth run failed: $(tail -n 1 "$tmp/$name.err")"
+    [ "${way[0]}" = chat ] || echo # which ends its answer with a newline
+    [ "$status" -eq 0 ] || stop "hearth ${way[0]} failed: $(tail -n 1 "$tmp/$name.err")"
     tail -n 1 "$tmp/$name.err" >"$tmp/json"
     sed 's/"streaming":.*//' "$tmp/json" >"$tmp/$name.stats"
     sed 's/.*"streaming"://; s/"forecast":.*//' "$tmp/json" >"$tmp/$name.streaming"
-    [ -n "$(of "$tmp/$name.stats" generated_tokens)" ] || stop "hearth run gave no statistics"
+    [ -n "$(of "$tmp/$name.stats" generated_tokens)" ] || stop "hearth ${way[0]} gave no statistics"
 }
 
 # What the process held of its own, its program's pages left out, which --ram does not count; "-" where the system does not tell.
@@ -90,23 +90,28 @@ show() {
     row "memory, at most" "$(held "$tmp/whole.stats")" "$(held "$tmp/part.stats")" "$(mib "$(of "$tmp/plan" ram_bytes)")"
     row "read from the file for a token" "$(mib "$(of "$tmp/whole.streaming" read_bytes_per_token)")" \
         "$(mib "$(of "$tmp/part.streaming" read_bytes_per_token)")" "$(mib "$(of "$tmp/plan" read_bytes_per_token)")"
-    row "in the cache or on its way" "$(percent "$(of "$tmp/whole.streaming" hit_rate)")" \
+    [ -z "$(of "$tmp/plan" hit_rate)" ] || row "in the cache or on its way" "$(percent "$(of "$tmp/whole.streaming" hit_rate)")" \
         "$(percent "$(of "$tmp/part.streaming" hit_rate)")" "$(percent "$(of "$tmp/plan" hit_rate)" " cached")"
     # A forecast of a machine that was busy when it was measured.
     sed -n 's/^hearth: \(others were using the processors.*\)/  \1/p' "$tmp/plan.err"
     echo
 }
 
-echo "hearth run goes on with the prompt (-p) and prints what it adds; the prompt itself is not printed again."
-echo
 usual=(-c "$context" --temp 0.8 -s 7)
-file=$model words=$prompt
+file=$model words=$prompt way=(run)
+if "$hearth" inspect "$file" --json -q 2>/dev/null | grep -q '"tokenizer.chat_template": "'; then
+    way=(chat -st)
+    echo "hearth chat asks the model a question (-p) and prints its answer; -st: one answer, and it ends."
+else
+    echo "hearth run goes on with the prompt (-p) and prints what it adds; the prompt itself is not printed again."
+fi
+echo
 show
-if [ "$(of "$tmp/plan" ram_bytes)" -gt $(($(wc -c <"$file") / 2)) ]; then
-    echo "This model is too small to be larger than memory. Now one of the shape of larger ones, with neurons that can be read"
-    echo "one by one. Its weights are made up ($hearth synth $preset), so its text means nothing:"
+if [ -z "$(of "$tmp/plan" hit_rate)" ]; then
+    echo "With this little memory, all layers of this model are read for each token. Now one of the shape of larger models, in a"
+    echo "pack, whose neurons are read one by one. Its weights are made up ($hearth synth $preset), so its text means nothing:"
     echo
-    file=$tmp/$preset.hearth.gguf words="The" tokens=$((tokens < 48 ? tokens : 48))
+    file=$tmp/$preset.hearth.gguf words="The" tokens=$((tokens < 48 ? tokens : 48)) way=(run)
     usual+=(--ignore-eos)
     head -c 6000 "$(dirname "$0")/../docs/sparse.md" >"$tmp/text"
     { "$hearth" synth "$preset" "$tmp/source" && "$hearth" profile "$tmp/source" -f "$tmp/text" -o "$tmp/profile" &&

@@ -5,18 +5,27 @@
 . "$(dirname "$0")/cli.sh"
 demo=$source_dir/scripts/demo.sh
 model=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
+chatty=$source_dir/models/smollm2-135m-sparse.gguf
 prompt="It was a dark and stormy night, and"
 
-"$demo" "$hearth" "$model" "$prompt" 12 >"$tmp/out" 2>"$tmp/err" || fail "the demo: exit status $?"
-[ -s "$tmp/err" ] && fail "messages"
-# Both ways of two models.
-"$hearth" run "$model" -p "$prompt" -n 12 -c 512 --temp 0.8 -s 7 -q >"$tmp/text" || fail "run"
-for option in "all" "[0-9]*K"; do # what is printed below a command is what the command prints
-    # shellcheck disable=SC2053
-    [[ $(<"$tmp/out") == *" -n 12 --ram "$option$'\n'"$(<"$tmp/text")"$'\n\n'* ]] || fail "--ram $option: not the text of run"
-done
+# check_demo MODEL PROMPT TOKENS END WAY...: both ways of two models; what is printed below a command of the first is what
+# hearth WAY prints, and then comes the pattern END.
+check_demo() {
+    local model=$1 prompt=$2 tokens=$3 end=$4
+    shift 4
+    "$demo" "$hearth" "$model" "$prompt" "$tokens" >"$tmp/out" 2>"$tmp/err" || fail "the demo: exit status $?"
+    [ -s "$tmp/err" ] && fail "messages"
+    "$hearth" "$@" "$model" -p "$prompt" -n "$tokens" -c 512 --temp 0.8 -s 7 -q >"$tmp/text" || fail "$1"
+    for option in "all" "[0-9]*K"; do
+        # shellcheck disable=SC2053
+        [[ $(<"$tmp/out") == *" -n $tokens --ram "$option$'\n'"$(<"$tmp/text")"$end* ]] || fail "--ram $option: not the text of $1"
+    done
+    [ "$(grep -c "same, byte for byte" "$tmp/out")" -eq 2 ] || fail "texts were not compared"
+}
+check_demo "$chatty" "Why is the sky blue?" 8 $'\n[$T]' chat -st # the next command, or "The texts"
+out_has "asks the model a question"
+check_demo "$model" "$prompt" 12 $'\n\n' run
 out_has "the prompt itself is not printed again"
-[ "$(grep -c "same, byte for byte" "$tmp/out")" -eq 2 ] || fail "texts were not compared"
 # row NAME PATTERN...: both tables have such a row.
 row() {
     local name=$1
@@ -38,30 +47,34 @@ cat >"$tmp/wrong" <<END
 #!/bin/sh
 "$hearth" "\$@" || exit
 case "\$*" in
-run*--ram\ [0-9]*) printf x ;;
+run*--ram\ [0-9]* | chat*--ram\ [0-9]*) printf x ;;
 esac
 END
 chmod +x "$tmp/wrong"
-"$demo" "$tmp/wrong" "$model" "$prompt" 2 >"$tmp/out" 2>"$tmp/err" && fail "texts that differ"
-err_has "the texts differ"
+for file in "$model" "$chatty"; do
+    "$demo" "$tmp/wrong" "$file" "$prompt" 2 >"$tmp/out" 2>"$tmp/err" && fail "texts that differ"
+    err_has "the texts differ"
+done
 
 # Programs that fail, or give no statistics: no texts that could be the same.
 cat >"$tmp/failing" <<END
 #!/bin/sh
-[ "\$1" = run ] && { echo "error: no answer today" >&2; exit 1; }
+case "\$1" in run | chat) echo "error: no answer today" >&2; exit 1 ;; esac
 exec "$hearth" "\$@"
 END
 cat >"$tmp/silent" <<END
 #!/bin/sh
-[ "\$1" = run ] && exit 0
+case "\$1" in run | chat) exit 0 ;; esac
 exec "$hearth" "\$@"
 END
 chmod +x "$tmp/failing" "$tmp/silent"
-"$demo" "$tmp/failing" "$model" "$prompt" 2 >"$tmp/out" 2>"$tmp/err" && fail "a run that fails"
-err_has "hearth run failed: error: no answer today"
-grep -q "The texts are the same" "$tmp/out" && fail "texts of runs that failed are the same"
-"$demo" "$tmp/silent" "$model" "$prompt" 2 >"$tmp/out" 2>"$tmp/err" && fail "a run without statistics"
-err_has "gave no statistics"
+for file in "$model" "$chatty"; do
+    "$demo" "$tmp/failing" "$file" "$prompt" 2 >"$tmp/out" 2>"$tmp/err" && fail "a run that fails"
+    err_has "failed: error: no answer today"
+    grep -q "The texts are the same" "$tmp/out" && fail "texts of runs that failed are the same"
+    "$demo" "$tmp/silent" "$file" "$prompt" 2 >"$tmp/out" 2>"$tmp/err" && fail "a run without statistics"
+    err_has "gave no statistics"
+done
 
 # A machine that was busy when it was measured: its forecast may be wrong, and that is said beside it.
 cat >"$tmp/busy" <<END
