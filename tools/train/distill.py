@@ -33,8 +33,8 @@ def arguments():
     p.add_argument("--name", help="of the model, in that file (default: the original's)")
     p.add_argument("--density", type=float, default=0.15, help="share of active neurons at the end (default 0.15)")
     p.add_argument("--first-density", type=float, default=0.3, help="and at first (default 0.3)")
-    p.add_argument("--rounded", action="store_true", help="train what four bits will hold of the matrices, the "
-                   "embedding's too: Q4_0 of the neurons, IQ4_NL of all others")
+    p.add_argument("--rounded", action="store_true", help="train what four and five bits will hold of the matrices, the "
+                   "embedding's too (README.md has the formats)")
     p.add_argument("--minutes", type=float, default=60, help="to train for, over all runs; 0: not at all (default 60)")
     p.add_argument("--context", type=int, default=512)
     p.add_argument("--rows", type=int, default=8, help="windows a step (default 8)")
@@ -79,7 +79,7 @@ class Distiller:
         self.head = self.teacher.token_embd.weight.to(torch.bfloat16)
         self.order = np.random.default_rng(args.seed).permutation(len(windows))
         self.student = jump.Student(gguf_model.load(args.model, args.context)[0]).to(args.device)
-        self.student.model.token_embd.weight.requires_grad_(args.rounded)
+        self.student.model.token_embd.weight.requires_grad_(args.rounded)  # else as the original's
         self.step, self.seconds, self.log = 0, 0.0, []
         if not os.path.exists(self.path):
             print("measuring which neurons matter", flush=True)
@@ -93,11 +93,11 @@ class Distiller:
         ck = torch.load(self.path, map_location=self.args.device, weights_only=True)
         if ck["windows"] != len(self.windows):
             raise SystemExit(f"{self.path} was made with other text; use another --out")
-        if ck["step"] and not self.args.gguf and ck["rounded"] != self.args.rounded:
-            print("--rounded is new: what the optimiser knew of earlier steps is dropped", flush=True)
         self.student.load_state_dict(ck["student"])
-        elif not self.args.gguf:
+        if ck["rounded"] == self.args.rounded:
             self.optimiser.load_state_dict(ck["optimiser"])
+        elif not self.args.gguf:  # which trains nothing
+            print("--rounded is new: what the optimiser knew of earlier steps is dropped", flush=True)
         self.shares, self.step, self.seconds, self.log = ck["shares"], ck["step"], ck["seconds"], ck["log"]
         print(f"resumed {self.path} at step {self.step}", flush=True)
 

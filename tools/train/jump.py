@@ -17,6 +17,7 @@ LEAST = 0.02  # p stays above
 EMA = 0.1  # of a threshold's way to where it gives the wanted density, a step
 SAMPLE = 211  # of so many gates one is looked at
 VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)  # of IQ4_NL
+FIVE_BITS = ("token_embd", "attn_v", "attn_output")
 PLACES = (-127, 113, -120, 106, -113, 100, -134, 120)  # where a block's largest element may go among them
 
 
@@ -69,11 +70,12 @@ def extremes(x):
     return blocks, torch.where(largest == 0, 1.0, largest)
 
 
-def rounded_q4_0(x):
-    """x as Q4_0 holds it: the largest element of a block is -8 of its steps."""
+def rounded_steps(x, bits):
+    """x as Q4_0 or Q5_0 holds it: the largest element of a block is the last of its steps below 0."""
     blocks, largest = extremes(x)
-    step = largest / -8
-    whole = (blocks / step + 8.5).floor().clamp(0, 15) - 8
+    half = 1 << (bits - 1)
+    step = largest / -half
+    whole = (blocks / step + half + 0.5).floor().clamp(0, 2 * half - 1) - half
     return (whole * step.half().float()).reshape(x.shape)
 
 
@@ -150,15 +152,17 @@ class Student(nn.Module):
 
     @contextlib.contextmanager
     def rounded(self):
-        """Meanwhile the neurons are what Q4_0 holds of them, down by neuron, and the other matrices what IQ4_NL holds.
-        Gradients that are taken there are the matrices' own."""
+        """Meanwhile the neurons are what Q4_0 holds of them, down by neuron, what rounding costs most is in Q5_0, and the
+        other matrices in IQ4_NL. Gradients that are taken there are the matrices' own."""
         own = [(name, p, p.data) for name, p in self.named_parameters() if p.dim() == 2]
         with torch.no_grad():
             for name, p, x in own:
                 if "ffn_down" in name:
-                    p.data = rounded_q4_0(x.t()).t().contiguous()  # gradients take its strides
+                    p.data = rounded_steps(x.t(), 4).t().contiguous()  # gradients take its strides
+                elif any(part in name for part in FIVE_BITS):
+                    p.data = rounded_steps(x, 5)
                 else:
-                    p.data = rounded_q4_0(x) if "ffn_" in name else rounded_iq4_nl(x)
+                    p.data = rounded_steps(x, 4) if "ffn_" in name else rounded_iq4_nl(x)
         try:
             yield
         finally:
