@@ -112,6 +112,7 @@ const bits = (path) => Number(/\(([0-9.]+) bits per parameter\)/.exec(runHearth(
 // ---- the models
 
 const drelu = join(models, "hearth-novels-drelu-Q8_0.gguf"), silu = join(models, "hearth-novels-swiglu-Q8_0.gguf");
+const chat = join(models, "smollm2-135m-sparse.gguf");
 // Predictors: trained here, or given.
 function withPredictors() {
     if (o.predictors)
@@ -162,6 +163,11 @@ function sparseRows(model) {
     return rowsOf([off, exact, ...predict], novels, o.chunks, step, true, true);
 }
 
+function chatRows() {
+    const ways = ["off", "exact"].map((mode) => ({ name: `\`${mode}\``, model: chat, more: ["--sparsity", mode] }));
+    return rowsOf(ways, novels, o.chunks, step, true, true);
+}
+
 const shares = [10, 20, 30, 40, 50, 60, 70];
 function thresholdRows(model, text, chunks) {
     const pack = packOf(model);
@@ -170,7 +176,10 @@ function thresholdRows(model, text, chunks) {
     return rowsOf(ways, text, chunks, step, model !== o.model, false);
 }
 
-// The model made sparse, as files of their own.
+// Whether two models have the same tokens, so that their probabilities can be compared.
+const idsOf = (model) => runHearth(["tokenize", model, "Once upon a time, 1,024 words.", "--ids", "-q"]);
+
+// The model made sparse, as files of their own; and the one that ships, where it was made of this one.
 function sparsifiedRows(model, text, chunks) {
     const learned = textFile("sparsify.txt", model === o.model ? readFileSync(wikiProfile, "utf8") : readFileSync(training, "utf8").slice(0, 60000));
     const files = [...shares, 80, 90].map((x) => {
@@ -178,7 +187,9 @@ function sparsifiedRows(model, text, chunks) {
         runHearth(["sparsify", model, "-f", learned, "-o", path, "--density", 100 - x, ...usual]);
         return { name: `${x} % off`, share: x, model: path, more: [] };
     });
-    const rows = rowsOf([{ name: "all neurons", share: 0, model, more: [] }, ...files], text, chunks, step, model !== o.model, false);
+    const trained = basename(model).startsWith("smollm2") && idsOf(model) === idsOf(chat)
+        ? [{ name: `trained to be, in four bits: \`${basename(chat)}\``, share: 100, model: chat, more: [] }] : [];
+    const rows = rowsOf([{ name: "all neurons", share: 0, model, more: [] }, ...files, ...trained], text, chunks, step, model !== o.model, false);
     files.forEach((f) => rmSync(f.model));
     return rows;
 }
@@ -217,7 +228,8 @@ function statsOf(model) {
 }
 
 function activity(predicted) {
-    const rows = [{ name: "trained: `hearth-novels-drelu`", ...profileOf(drelu), ...statsOf(drelu), layers: statsOf(predicted).layers }];
+    const rows = [{ name: "trained: `hearth-novels-drelu`", ...profileOf(drelu), ...statsOf(drelu), layers: statsOf(predicted).layers },
+        { name: "trained: `smollm2-135m-sparse`", ...profileOf(chat), ...statsOf(chat) }];
     for (const [name, more] of [["`synth small-turbosparse`", []], ["`synth --drift small-turbosparse`", ["--drift"]]]) {
         const path = join(work, "synth.gguf");
         runHearth(["synth", "small-turbosparse", path, ...more], { stdio: "ignore" });
@@ -248,7 +260,7 @@ function draw(name, chart) {
 
 function page(r) {
     const when = r.date.slice(0, 10);
-    const layers = r.activity[0].layers, best = r.sparse.find((row) => row.share === 1), exact = r.sparse[1];
+    const [small, , made] = r.activity, layers = small.layers, best = r.sparse.find((row) => row.share === 1), exact = r.sparse[1];
     const other = r.other?.name;
     return `# Quality
 
@@ -284,6 +296,11 @@ magnitudes, so they leave out neurons that give little.
 
 ${table([["layer", , (x) => x.layer.toFixed(0)], ["active", , (x) => percent(x.active)], ["named", , (x) => percent(x.predct)],
         ["recall", , (x) => percent(1 - x.missed)], ["precision", , (x) => percent(1 - x.idle)]], layers)}
+
+\`smollm2-135m-sparse\`, the chat model that ships, has no predictors: the gates of all neurons are computed
+([models/](../models/README.md)).
+
+${table([named("`--sparsity`"), ["gates", , (x) => percent(x.gates)], ["neurons", , (x) => percent(x.neurons)], ...common, ...greedy], r.chat)}
 
 ## Neurons left out: models with SiLU
 
@@ -352,8 +369,8 @@ Published figures of large models:
 | Llama-2-70B SwiGLU, a layer | PowerInfer | 69 % |
 | predictors of OPT and Llama | PowerInfer | above 95 % accuracy |
 
-The small trained model's activity is more even than any of these: ${percent(r.activity[0].n80, 0)} of its neurons have 80 % of the activations, where synthetic
-models have ${percent(r.activity[1].n80, 0)}, which is rosier than 26 to 43 % as well. So caches of synthetic models find more than they would in a model
+The small trained model's activity is more even than any of these: ${percent(small.n80, 0)} of its neurons have 80 % of the activations, where synthetic
+models have ${percent(made.n80, 0)}, which is rosier than 26 to 43 % as well. So caches of synthetic models find more than they would in a model
 like this one; [synth.md](synth.md#streams-that-drift) says which of its streams flatter, and by how much.
 `;
 }
@@ -405,7 +422,7 @@ function charts(r) {
 function measure() {
     const predicted = withPredictors();
     const r = {
-        sparse: sparseRows(predicted), thresholds: thresholdRows(silu, novels, o.chunks),
+        sparse: sparseRows(predicted), chat: chatRows(), thresholds: thresholdRows(silu, novels, o.chunks),
         sparsified: sparsifiedRows(silu, novels, o.chunks),
         formats: formatRows(drelu, novels, o.chunks, 0, []), formatsTwin: formatRows(silu, novels, o.chunks, 0, []), activity: activity(predicted),
     };
