@@ -9,6 +9,9 @@
 #include "cli/fit.h"
 #include "cli/next.h"
 
+// Of more neurons many are on where their activation is no line, and that costs more than they give (docs/quality.md).
+#define MOST_DENSITY 60.0
+
 static int sparsify(const struct hearth_options *o, const struct hearth_model *model,
                     const hearth_token *tokens, size_t n_tokens)
 {
@@ -19,6 +22,9 @@ static int sparsify(const struct hearth_options *o, const struct hearth_model *m
                                                   .n_threads = o->n_threads > 0 ? (int)o->n_threads : 0,
                                                   .n_ubatch = hearth_cli_fit_prompts(model, o, n_ctx),
                                                   .progress = hearth_cli_progress};
+    if (o->density > MOST_DENSITY)
+        hearth_cli_warn("--density %g: models of more than %g %% lose more than those of 50 %%", o->density,
+                        MOST_DENSITY);
     struct hearth_error err = {0};
     hearth_progress_begin(HEARTH_PROGRESS_SHARE, 1, "making it sparse");
     const int rc = hearth_sparsify(model, tokens, n_tokens, &params, o->out, &err);

@@ -16,7 +16,10 @@ cat "$tmp/out" >>"$tmp/text"
 run 0 run "$model" -p "$prompt" -n 490 --seed 5 --ignore-eos
 cp "$tmp/out" "$tmp/heldout"
 
+run 0 sparsify "$model" -f "$tmp/text" -o "$sparse" --density 70 -t 2
+err_has "--density 70: models of more than 60 % lose more than those of 50 %"
 run 0 sparsify "$model" -f "$tmp/text" -o "$sparse" --density 30 -t 1
+err_lacks "lose more"
 err_has "this is lossy"
 err_has "next: hearth run"
 run 0 sparsify "$model" -f - -o "$tmp/again" --density 30 -t 2 --ram min -ub 100 -q <"$tmp/text"
