@@ -94,13 +94,17 @@ INLINE void sum_lanes(float *out, const __m512 *acc, int n_rows, const struct sh
 }
 
 // The first n bytes of a group of `bytes`, and zeros behind them. In whole registers, which are loaded again
-// faster than what memcpy() stores.
+// faster than what memcpy() stores. What is behind the n bytes is not loaded even with an empty mask: it is
+// another row, and in a list of rows nobody has asked for that one.
 INLINE void copy_tail(uint8_t *to, const uint8_t *from, size_t n, size_t bytes)
 {
-    for (size_t i = 0; i < bytes; i += 64) {
-        const unsigned left = n > i + 64 ? 64 : n > i ? (unsigned)(n - i) : 0;
+    size_t i = 0;
+    for (; i < n; i += 64) {
+        const unsigned left = n - i > 64 ? 64 : (unsigned)(n - i);
         _mm512_store_si512(to + i, _mm512_maskz_loadu_epi8(_bzhi_u64(~0ull, left), from + i));
     }
+    for (; i < bytes; i += 64)
+        _mm512_store_si512(to + i, _mm512_setzero_si512());
 }
 
 // What is behind a row's whole groups, padded to one.
