@@ -176,7 +176,7 @@ function thresholdRows(model, text, chunks) {
     return rowsOf(ways, text, chunks, step, model !== o.model, false);
 }
 
-// Whether two models have the same tokens, so that their probabilities can be compared.
+// Tokens of a text: probabilities of models with the same ones can be compared.
 const idsOf = (model) => runHearth(["tokenize", model, "Once upon a time, 1,024 words.", "--ids", "-q"]);
 
 // The model made sparse, as files of their own; and the one that ships, where it was made of this one.

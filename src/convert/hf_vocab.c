@@ -44,28 +44,19 @@ int hearth_hf_vocab_reserve(struct hearth_hf_vocab *v, bool scores, struct heart
     return HEARTH_OK;
 }
 
-static bool begins(struct hearth_str s, const char *text)
-{
-    return s.n >= strlen(text) && !memcmp(s.s, text, strlen(text));
-}
-
 static bool ends(struct hearth_str s, const char *text)
 {
     const size_t n = strlen(text);
     return s.n >= n && !memcmp(s.s + s.n - n, text, n);
 }
 
-static bool is(struct hearth_str s, const char *text)
-{
-    return s.n == strlen(text) && begins(s, text);
-}
-
 // Some files say of control tokens that they are not special.
 static bool looks_special(struct hearth_str s)
 {
-    return is(s, "<pad>") || is(s, "<mask>") || is(s, "<2mass>") || is(s, "[@BOS@]") ||
-           (begins(s, "<|") && ends(s, "|>")) || (begins(s, "<\xEF\xBD\x9C") && ends(s, "\xEF\xBD\x9C>")) ||
-           (begins(s, "<unused") && ends(s, ">"));
+    return hearth_str_is(s, "<pad>") || hearth_str_is(s, "<mask>") || hearth_str_is(s, "<2mass>") ||
+           hearth_str_is(s, "[@BOS@]") || (hearth_str_begins(s, "<|") && ends(s, "|>")) ||
+           (hearth_str_begins(s, "<\xEF\xBD\x9C") && ends(s, "\xEF\xBD\x9C>")) ||
+           (hearth_str_begins(s, "<unused") && ends(s, ">"));
 }
 
 // In tokens that people define, the mark for a space is a space.
@@ -94,7 +85,7 @@ static bool is_mark(const struct hearth_hf_vocab *v, struct hearth_str s)
                                         "<tool_call|>", "<|tool_response>", "<tool_response|>",
                                         "<|\"|>"};
     for (size_t i = 0; v->by_merges && i < sizeof marks / sizeof *marks; i++)
-        if (is(s, marks[i]))
+        if (hearth_str_is(s, marks[i]))
             return true;
     return false;
 }

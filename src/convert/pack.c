@@ -448,18 +448,12 @@ static int list_steps(struct packer *p)
 
 // ---- the header
 
-static bool starts_with(struct hearth_str s, const char *start)
-{
-    const size_t n = strlen(start);
-    return s.n >= n && memcmp(s.s, start, n) == 0;
-}
-
 // Keys of the source that describe its layout, or that are written anew.
 static bool is_left_out(const struct packer *p, struct hearth_str key)
 {
     char activation[128];
     snprintf(activation, sizeof activation, "%s.feed_forward.activation", p->arch->name);
-    return hearth_gguf_is_layout_key(key) || starts_with(key, "hearth.pack.") ||
+    return hearth_gguf_is_layout_key(key) || hearth_str_begins(key, "hearth.pack.") ||
            is(key.s, "hearth.sparse_threshold") || is(key.s, "powerinfer.sparse_threshold") ||
            is(key.s, activation);
 }

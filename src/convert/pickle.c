@@ -159,11 +159,6 @@ static bool take_line(struct machine *m, struct hearth_str *out)
     return true;
 }
 
-static bool is(struct hearth_str s, const char *text)
-{
-    return s.n == strlen(text) && !memcmp(s.s, text, s.n);
-}
-
 // ---- operations
 
 static int push_integer(struct machine *m, size_t n, bool is_signed)
@@ -205,17 +200,19 @@ static int skip_plain(struct machine *m, size_t n)
 static int name_global(struct machine *m, struct hearth_str module, struct hearth_str name)
 {
     struct value v = {.kind = GLOBAL};
-    if (is(module, "collections") && is(name, "OrderedDict")) {
+    if (hearth_str_is(module, "collections") && hearth_str_is(name, "OrderedDict")) {
         v.callable = ORDERED_DICT;
         return push_new(m, v);
     }
-    if (is(module, "torch._utils") && (is(name, "_rebuild_tensor_v2") || is(name, "_rebuild_parameter"))) {
-        v.callable = is(name, "_rebuild_parameter") ? REBUILD_PARAMETER : REBUILD_TENSOR;
+    if (hearth_str_is(module, "torch._utils") &&
+        (hearth_str_is(name, "_rebuild_tensor_v2") || hearth_str_is(name, "_rebuild_parameter"))) {
+        v.callable = hearth_str_is(name, "_rebuild_parameter") ? REBUILD_PARAMETER : REBUILD_TENSOR;
         return push_new(m, v);
     }
     v.callable = STORAGE_TYPE;
-    for (size_t i = 0; is(module, "torch") && i < sizeof storage_types / sizeof storage_types[0]; i++)
-        if (is(name, storage_types[i].name)) {
+    for (size_t i = 0; hearth_str_is(module, "torch") && i < sizeof storage_types / sizeof storage_types[0];
+         i++)
+        if (hearth_str_is(name, storage_types[i].name)) {
             v.type = &storage_types[i];
             return push_new(m, v);
         }
@@ -291,7 +288,7 @@ static int load_persistent(struct machine *m)
 {
     const struct value *id = peek(m, 0);
     if (!id || id->kind != TUPLE || id->n != 5 || item(m, id, 0)->kind != TEXT ||
-        !is(item(m, id, 0)->text, "storage") || item(m, id, 1)->kind != GLOBAL ||
+        !hearth_str_is(item(m, id, 0)->text, "storage") || item(m, id, 1)->kind != GLOBAL ||
         item(m, id, 1)->callable != STORAGE_TYPE || item(m, id, 2)->kind != TEXT)
         return damaged(m);
     struct value v = {.kind = STORAGE, .type = item(m, id, 1)->type, .text = item(m, id, 2)->text};

@@ -215,15 +215,10 @@ static int plan(struct quantizer *q)
     return rc;
 }
 
-static bool key_is(struct hearth_str key, const char *name)
-{
-    return key.n == strlen(name) && !memcmp(key.s, name, key.n);
-}
-
 // Keys that describe the old file, not the model.
 static bool is_left_out(struct hearth_str key)
 {
-    return key_is(key, "general.file_type") || key_is(key, "general.quantization_version") ||
+    return hearth_str_is(key, "general.file_type") || hearth_str_is(key, "general.quantization_version") ||
            hearth_gguf_is_layout_key(key);
 }
 

@@ -316,11 +316,6 @@ static int read_count(const struct hearth_gguf *g, struct hearth_str arch, const
     return rc;
 }
 
-static bool is(struct hearth_str s, const char *text)
-{
-    return s.n == strlen(text) && !memcmp(s.s, text, s.n);
-}
-
 // Reads what the rules of mixtures ask for; other recipes need the tensors alone.
 static int read_model(struct hearth_recipe_model *m, uint32_t base, const struct hearth_gguf *g,
                       struct hearth_error *err)
@@ -370,7 +365,7 @@ static struct mixture start(const struct hearth_recipe *recipe, const struct hea
 {
     struct mixture m = {.base = recipe->type,
                         .file_type = recipe->file_type,
-                        .falcon = is(model->arch, "falcon"),
+                        .falcon = hearth_str_is(model->arch, "falcon"),
                         .tied = true,
                         .n_layers = model->n_layers,
                         .n_experts = model->n_experts,
@@ -379,8 +374,9 @@ static struct mixture start(const struct hearth_recipe *recipe, const struct hea
         m.tied = m.tied && strcmp(model->tensors[i].name.s, "output.weight") != 0;
         m.n_values += part_of(model->tensors[i].name.s) == PART_VALUE;
     }
-    m.shared_values = m.n_layers == 80 && (is(model->arch, "qwen2") ||
-                                           (is(model->arch, "llama") && model->n_kv_heads != model->n_heads));
+    m.shared_values =
+        m.n_layers == 80 && (hearth_str_is(model->arch, "qwen2") ||
+                             (hearth_str_is(model->arch, "llama") && model->n_kv_heads != model->n_heads));
     return m;
 }
 

@@ -58,7 +58,7 @@ int hearth_recipe_choose_for(const struct hearth_recipe *recipe, bool pure,
 int hearth_recipe_choose(const struct hearth_recipe *recipe, bool pure, const struct hearth_gguf *g,
                          struct hearth_recipe_choice *choices, struct hearth_error *err);
 
-// Changes what was chosen for a model's tensors [n] to what is wished: of several wishes that fit a name the first
+// Changes what was chosen for the tensors of a model to what is wished: of several wishes that fit a name the first
 // counts. What is kept stays so. HEARTH_E_INVALID: a wish fits no matrix.
 int hearth_recipe_grant(const struct hearth_recipe_wish *wishes, size_t n_wishes, const struct hearth_gguf *g,
                         struct hearth_recipe_choice *choices, struct hearth_error *err);

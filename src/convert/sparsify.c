@@ -163,31 +163,23 @@ static bool is_new(const struct sparsifier *s, const struct hearth_gguf_tensor *
     return !strcmp(t->name.s, HEARTH_CHECKSUMS_NAME);
 }
 
-// What most weights are in then: gates and ups, where their format changes.
-static int put_file_type(struct sparsifier *s)
-{
-    const uint32_t was = s->model->weights.layers[0].ffn_gate.type, is = type_of(s, 0, GATE);
-    const uint32_t names[] = {[HEARTH_TYPE_F16] = 1, [HEARTH_TYPE_Q8_0] = 7}; // as GGUF numbers them
-    return is == was ? HEARTH_OK : hearth_gguf_put_u32(s->w, "general.file_type", names[is], s->err);
-}
-
 static int put_metadata(struct sparsifier *s, const char *activation_key)
 {
-    const bool changed = type_of(s, 0, GATE) != s->model->weights.layers[0].ffn_gate.type;
-    const char *const ours[] = {activation_key, changed ? "general.file_type" : activation_key};
+    // What most weights are in then: gates and ups, where their format changes.
+    static const char file_type[] = "general.file_type";
+    const uint32_t gates = type_of(s, 0, GATE);
+    const bool changes = gates != s->model->weights.layers[0].ffn_gate.type;
     const struct hearth_gguf *g = s->model->gguf;
     const char *activation = hearth_activation_name(HEARTH_ACT_JUMP_RELU);
     int rc = HEARTH_OK;
     for (uint64_t i = 0; i < hearth_gguf_n_kv(g) && !rc; i++) {
         const struct hearth_gguf_kv *kv = hearth_gguf_kv_at(g, i);
-        bool is = hearth_gguf_is_layout_key(kv->key);
-        for (size_t j = 0; j < sizeof ours / sizeof *ours; j++)
-            is |= kv->key.n == strlen(ours[j]) && !memcmp(kv->key.s, ours[j], kv->key.n);
-        if (!is)
+        if (!hearth_gguf_is_layout_key(kv->key) && !hearth_str_is(kv->key, activation_key) &&
+            !(changes && hearth_str_is(kv->key, file_type)))
             rc = hearth_gguf_put_kv(s->w, kv, s->err);
     }
-    if (!rc)
-        rc = put_file_type(s);
+    if (!rc && changes) // as GGUF numbers them
+        rc = hearth_gguf_put_u32(s->w, file_type, gates == HEARTH_TYPE_F16 ? 1 : 7, s->err);
     return rc ? rc : hearth_gguf_put_str(s->w, activation_key, activation, strlen(activation), s->err);
 }
 

@@ -256,11 +256,9 @@ static bool is_ours(const struct hearth_str *key)
     static const char *const keys[] = {"hearth.sparse_threshold", "powerinfer.sparse_threshold",
                                        "hearth.pack.predictor_input"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (key->n == strlen(keys[i]) && !memcmp(key->s, keys[i], key->n))
+        if (hearth_str_is(*key, keys[i]))
             return true;
-    if (hearth_gguf_is_layout_key(*key))
-        return true;
-    return key->n > 18 && !memcmp(key->s, "hearth.predictors.", 18);
+    return hearth_gguf_is_layout_key(*key) || hearth_str_begins(*key, "hearth.predictors.");
 }
 
 // Facts about all layers, one number a layer.

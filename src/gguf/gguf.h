@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/os.h"
 #include "quant/quant.h"
@@ -31,6 +32,15 @@ struct hearth_str {
     const char *s;
     size_t n;
 };
+
+static inline bool hearth_str_begins(struct hearth_str s, const char *text)
+{
+    return s.n >= strlen(text) && !memcmp(s.s, text, strlen(text));
+}
+static inline bool hearth_str_is(struct hearth_str s, const char *text)
+{
+    return s.n == strlen(text) && hearth_str_begins(s, text);
+}
 
 struct hearth_gguf_kv {
     struct hearth_str key;

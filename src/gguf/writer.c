@@ -269,9 +269,7 @@ static int put_scalar_copy(struct hearth_gguf_writer *w, const struct hearth_ggu
 
 bool hearth_gguf_is_layout_key(struct hearth_str key)
 {
-    static const char alignment[] = "general.alignment", split[] = "split.";
-    return (key.n == sizeof alignment - 1 && !memcmp(key.s, alignment, key.n)) ||
-           (key.n >= sizeof split && !memcmp(key.s, split, sizeof split - 1));
+    return hearth_str_is(key, "general.alignment") || hearth_str_begins(key, "split.");
 }
 
 int hearth_gguf_put_kv(struct hearth_gguf_writer *w, const struct hearth_gguf_kv *kv,
@@ -279,7 +277,7 @@ int hearth_gguf_put_kv(struct hearth_gguf_writer *w, const struct hearth_gguf_kv
 {
     // Keys read from a file are zero-terminated, but those of other callers may not be.
     static const char alignment[] = "general.alignment";
-    if (kv->key.n == sizeof alignment - 1 && memcmp(kv->key.s, alignment, kv->key.n) == 0) {
+    if (hearth_str_is(kv->key, alignment)) {
         if (kv->type == HEARTH_GGUF_ARRAY || !kv->data)
             return hearth_fail(err, HEARTH_E_INVALID, "%s: general.alignment must be a number", w->path);
         int64_t v = hearth_gguf_kv_i64(kv, 0);

@@ -59,11 +59,6 @@ static int read_float(const struct reader *r, const char *name, bool required, f
     return rc;
 }
 
-static bool is(struct hearth_str s, const char *text)
-{
-    return strlen(text) == s.n && !memcmp(text, s.s, s.n);
-}
-
 static int cut(struct hearth_str s)
 {
     return (int)(s.n > 40 ? 40 : s.n);
@@ -609,21 +604,22 @@ static int read_rope_scaling(const struct reader *r, const struct hearth_arch *a
     if (!rc)
         rc = read_float(r, "rope.scale_linear", false, 1e-6f, 1e6f, &factor);
     if (!rc) // without a type it is linear, as in llama.cpp
-        rc = read_float(r, "rope.scaling.factor", type.n && !is(type, "none") && !is(type, "longrope"), 1e-6f,
+        rc = read_float(r, "rope.scaling.factor",
+                        type.n && !hearth_str_is(type, "none") && !hearth_str_is(type, "longrope"), 1e-6f,
                         1e6f, &factor);
     hp->rope_attn = 1.0f;
     if (!rc)
         rc = read_float(r, "rope.scaling.attn_factor", false, 1e-6f, 1e6f, &hp->rope_attn);
     if (rc)
         return rc;
-    hp->rope_scale = is(type, "none") ? 1.0f : 1.0f / factor;
-    if (!type.n || is(type, "none") || is(type, "linear"))
+    hp->rope_scale = hearth_str_is(type, "none") ? 1.0f : 1.0f / factor;
+    if (!type.n || hearth_str_is(type, "none") || hearth_str_is(type, "linear"))
         return HEARTH_OK;
-    if (is(type, "longrope") && arch->rope_long) {
+    if (hearth_str_is(type, "longrope") && arch->rope_long) {
         hp->rope_scale = 1.0f;
         return HEARTH_OK;
     }
-    if (is(type, "yarn"))
+    if (hearth_str_is(type, "yarn"))
         return read_yarn(r, arch, hp, factor);
     return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                        "%s: RoPE scaling of type \"%.*s\" is not supported (none, linear, yarn and the "
@@ -708,7 +704,7 @@ int hearth_activation_read(enum hearth_activation *out, const struct hearth_arch
     if (rc || !text.n)
         return rc;
     for (size_t i = 0; i < sizeof activation_names / sizeof activation_names[0]; i++)
-        if (activation_names[i] && is(text, activation_names[i])) {
+        if (activation_names[i] && hearth_str_is(text, activation_names[i])) {
             *out = (enum hearth_activation)i;
             return HEARTH_OK;
         }
@@ -738,7 +734,7 @@ static int read_predictors(const struct reader *r, struct hearth_hparams *hp)
     if (rc || !text.n)
         return rc;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (is(text, names[i])) {
+        if (hearth_str_is(text, names[i])) {
             hp->predictor_input = (enum hearth_predictor_input)i;
             if (i == HEARTH_PREDICTOR_LAYER && !hp->parallel)
                 break;

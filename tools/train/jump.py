@@ -17,8 +17,8 @@ LEAST = 0.02  # p stays above
 EMA = 0.1  # of a threshold's way to where it gives the wanted density, a step
 SAMPLE = 211  # of so many gates one is looked at
 VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)  # of IQ4_NL
-FIVE_BITS = ("token_embd", "attn_v", "attn_output")
 PLACES = (-127, 113, -120, 106, -113, 100, -134, 120)  # where a block's largest element may go among them
+FIVE_BITS = ("token_embd", "attn_v", "attn_output")  # matrices that are rounded to Q5_0
 
 
 def threshold(x, density):
@@ -125,6 +125,11 @@ class JumpLayer(nn.Module):
         self.p.copy_(p)
         self.linear.weight.copy_((d.ffn_down.weight * c) @ d.ffn_up.weight)
 
+    def raise_threshold(self, by):
+        """Neurons that stay on give what they gave."""
+        self.bias -= by
+        self.p += self.q * by
+
     def forward(self, x, cos, sin):
         d = self.dense
         x = x + d.attention(d.attn_norm(x), cos, sin)
@@ -180,12 +185,8 @@ class Student(nn.Module):
             x = x + d.ffn_down(F.silu(d.ffn_gate(n)) * d.ffn_up(n))
 
     def _shares(self, ids, density):
-        """By how much more the probabilities change when one layer has 0.12 / 0.3 of the density, not 1.5 times it."""
+        """By how much more the probabilities change when one layer has 0.4 of the density, not 1.5 times it."""
         m = self.model
-
-        def move(layer, by):
-            layer.bias -= by
-            layer.p += layer.q * by
 
         def probabilities():
             return F.log_softmax(F.linear(m.hidden_states(ids)[0], m.token_embd.weight).float(), -1)
@@ -196,9 +197,9 @@ class Student(nn.Module):
             both = []
             for of in (0.4, 1.5):
                 by = threshold(g, of * density)
-                move(layer, by)
+                layer.raise_threshold(by)
                 both.append(F.kl_div(probabilities(), target, reduction="sum", log_target=True).item() / ids.numel())
-                move(layer, -by)
+                layer.raise_threshold(-by)
             cost.append(max(both[0] - both[1], 1e-4))
         cost = torch.tensor(cost)
         shares = ((cost / cost.mean()) ** 0.35).clamp(0.5, 1.7)
@@ -206,11 +207,9 @@ class Student(nn.Module):
 
     @torch.no_grad()
     def move_thresholds(self, gates, densities):
-        """A part of the way to the wanted densities; neurons that stay on give what they gave. Returns the density."""
+        """A part of the way to the wanted densities. Returns the density."""
         for layer, g, density in zip(self.model.blk, gates, densities):
-            by = EMA * threshold(g, density.item())
-            layer.bias -= by
-            layer.p += layer.q * by
+            layer.raise_threshold(EMA * threshold(g, density.item()))
             layer.p.clamp_(min=LEAST)
         return torch.stack([(g > 0).float().mean() for g in gates]).mean().item()
 

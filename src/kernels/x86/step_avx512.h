@@ -93,17 +93,22 @@ INLINE void sum_lanes(float *out, const __m512 *acc, int n_rows, const struct sh
             out[r] = f_sum(canonical_order(acc[r], s));
 }
 
-// The first n bytes of a group of `bytes`, and zeros behind them. In whole registers, which are loaded again
-// faster than what memcpy() stores. What is behind the n bytes is not loaded even with an empty mask: it is
-// another row, and in a list of rows nobody has asked for that one.
+// The last n bytes of a row, and zeros up to whole registers: masked stores are slow.
+INLINE void copy_end(uint8_t *to, const uint8_t *from, size_t n)
+{
+    for (size_t i = 0; i < n; i += 64) {
+        const __mmask64 there = _bzhi_u64(~0ull, n - i < 64 ? (unsigned)(n - i) : 64);
+        _mm512_storeu_si512(to + i, _mm512_maskz_loadu_epi8(there, from + i));
+    }
+}
+
+// The same up to a group of `bytes`. In whole registers, which are loaded again faster than what memcpy()
+// stores. What is behind the n bytes is not loaded even with an empty mask: it is another row, and in a list of
+// rows nobody has asked for that one.
 INLINE void copy_tail(uint8_t *to, const uint8_t *from, size_t n, size_t bytes)
 {
-    size_t i = 0;
-    for (; i < n; i += 64) {
-        const unsigned left = n - i > 64 ? 64 : (unsigned)(n - i);
-        _mm512_store_si512(to + i, _mm512_maskz_loadu_epi8(_bzhi_u64(~0ull, left), from + i));
-    }
-    for (; i < bytes; i += 64)
+    copy_end(to, from, n);
+    for (size_t i = (n + 63) / 64 * 64; i < bytes; i += 64)
         _mm512_store_si512(to + i, _mm512_setzero_si512());
 }
 

@@ -47,15 +47,6 @@ INLINE void prepare_ends(struct ends *e, struct prepared *out, const void *block
     e->units = (int)(n / 32);
 }
 
-// The last n bytes of a row, and zeros up to whole registers: masked stores are slow.
-INLINE void copy_end(uint8_t *to, const uint8_t *from, size_t n)
-{
-    for (size_t i = 0; i < n; i += 64) {
-        const __mmask64 there = _bzhi_u64(~0ull, n - i < 64 ? (unsigned)(n - i) : 64);
-        _mm512_storeu_si512(to + i, _mm512_maskz_loadu_epi8(there, from + i));
-    }
-}
-
 // Ends of ENDS_ROWS rows at most, in their groups.
 struct ends_groups {
     _Alignas(64) uint8_t bytes[ENDS_ROWS / 2][GROUP_BYTES + 64];
