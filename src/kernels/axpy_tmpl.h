@@ -14,6 +14,8 @@
 
 // Rows that are added together.
 #define TOGETHER 4
+// How many bytes of rows are asked for before they are added, if a batch has no more.
+#define AHEAD_BYTES 5000
 
 // ---- axpy: out += p[i] * rows[i]
 
@@ -32,6 +34,33 @@ INLINE size_t next_batch(struct batch *b, const void *const *rows, const float *
             b->p[b->n++] = p[at];
         }
     return at;
+}
+
+// Walks a list of rows in batches: `now` is to be added, `later` to be fetched meanwhile. Short rows are fetched
+// several batches before their turn: one batch of them takes less time than memory does.
+struct walk {
+    struct batch now, later;
+    const void *const *rows;
+    const float *p;
+    size_t n, at, far; // rows, and those that `now` and `later` have reached
+};
+
+INLINE bool walk_on(struct walk *w)
+{
+    w->at = next_batch(&w->now, w->rows, w->p, w->at, w->n);
+    w->far = next_batch(&w->later, w->rows, w->p, w->far, w->n);
+    return w->now.n > 0;
+}
+
+INLINE struct walk begin_walk(const void *const *rows, const float *p, size_t n, size_t row_bytes)
+{
+    struct walk w = {.rows = rows, .p = p, .n = n};
+    for (size_t bytes = 0; bytes < AHEAD_BYTES; bytes += TOGETHER * row_bytes) {
+        w.far = next_batch(&w.later, rows, p, w.far, n);
+        for (int r = 0; r < w.later.n; r++)
+            prefetch_end(w.later.rows[r], row_bytes);
+    }
+    return w;
 }
 
 // One group of up to 16 units of n rows (a constant after inlining). src[i] are whole groups.
@@ -55,7 +84,7 @@ INLINE void axpy_group(float *out, size_t elements, const uint8_t *const *src, c
     }
 }
 
-INLINE void axpy_batch(float *out, const struct batch *b, const struct batch *next, size_t n,
+INLINE void axpy_batch(float *out, const struct batch *b, const struct batch *later, size_t n,
                        size_t group_bytes, size_t row_bytes, unpack_fn unpack, format f, int rows)
 {
     const size_t elements = format_unit(f) * LANES;
@@ -64,10 +93,12 @@ INLINE void axpy_batch(float *out, const struct batch *b, const struct batch *ne
         const uint8_t *src[TOGETHER];
         for (int r = 0; r < rows; r++)
             src[r] = b->rows[r] + byte;
-        for (int r = 0; r < next->n; r++)
-            prefetch(next->rows[r] + byte, group_bytes);
+        for (int r = 0; r < later->n; r++)
+            prefetch(later->rows[r] + byte, group_bytes);
         axpy_group(out + at, elements, src, b->p, rows, unpack, f);
     }
+    for (int r = 0; r < later->n; r++)
+        prefetch_end(later->rows[r] + byte, row_bytes - byte);
     if (at < n) {
         uint8_t padded[TOGETHER][GROUP_BYTES] = {{0}};
         const uint8_t *src[TOGETHER];
@@ -83,16 +114,13 @@ INLINE void axpy_rows(float *out, const void *const *rows, size_t n_rows, size_t
     const struct hearth_type_info *info = hearth_type_info(type);
     const size_t group_bytes = format_unit(f) * LANES / info->block_elems * info->block_bytes;
     const size_t row_bytes = n / info->block_elems * info->block_bytes;
-    struct batch now, next;
-    size_t at = next_batch(&now, rows, p, 0, n_rows);
-    for (; now.n; now = next) {
-        at = next_batch(&next, rows, p, at, n_rows);
-        if (now.n == TOGETHER) {
-            axpy_batch(out, &now, &next, n, group_bytes, row_bytes, unpack, f, TOGETHER);
+    for (struct walk w = begin_walk(rows, p, n_rows, row_bytes); walk_on(&w);) {
+        if (w.now.n == TOGETHER) {
+            axpy_batch(out, &w.now, &w.later, n, group_bytes, row_bytes, unpack, f, TOGETHER);
             continue;
         }
-        for (int r = 0; r < now.n; r++) {
-            const struct batch one = {{now.rows[r]}, {now.p[r]}, 1}, none = {.n = 0};
+        for (int r = 0; r < w.now.n; r++) {
+            const struct batch one = {{w.now.rows[r]}, {w.now.p[r]}, 1}, none = {.n = 0};
             axpy_batch(out, &one, &none, n, group_bytes, row_bytes, unpack, f, 1);
         }
     }
@@ -196,14 +224,14 @@ INLINE void prompt_t(float *out, size_t out_stride, const void *w, size_t w_stri
 
 // ---- plain numbers
 
-INLINE void axpy_plain_batch(float *out, const struct batch *b, const struct batch *next, size_t n,
+INLINE void axpy_plain_batch(float *out, const struct batch *b, const struct batch *later, size_t n,
                              size_t width, load_fn load, int rows)
 {
     for (size_t i = 0; i < n; i += LANES) {
         const size_t some = n - i < LANES ? n - i : LANES;
         f32x16 acc = some < LANES ? f_load_part(out + i, some) : f_load(out + i);
-        for (int r = 0; r < next->n; r++)
-            prefetch_line(next->rows[r] + i * width);
+        for (int r = 0; r < later->n; r++)
+            prefetch_line(later->rows[r] + i * width);
         for (int r = 0; r < rows; r++)
             acc = f_fma(f_set1(b->p[r]), f_load_some(b->rows[r] + i * width, some, width, load), acc);
         if (some < LANES)
@@ -216,16 +244,13 @@ INLINE void axpy_plain_batch(float *out, const struct batch *b, const struct bat
 INLINE void axpy_plain(float *out, const void *const *rows, size_t n_rows, size_t n, const float *p,
                        size_t width, load_fn load)
 {
-    struct batch now, next;
-    size_t at = next_batch(&now, rows, p, 0, n_rows);
-    for (; now.n; now = next) {
-        at = next_batch(&next, rows, p, at, n_rows);
-        if (now.n == TOGETHER) {
-            axpy_plain_batch(out, &now, &next, n, width, load, TOGETHER);
+    for (struct walk w = begin_walk(rows, p, n_rows, n * width); walk_on(&w);) {
+        if (w.now.n == TOGETHER) {
+            axpy_plain_batch(out, &w.now, &w.later, n, width, load, TOGETHER);
             continue;
         }
-        for (int r = 0; r < now.n; r++) {
-            const struct batch one = {{now.rows[r]}, {now.p[r]}, 1}, none = {.n = 0};
+        for (int r = 0; r < w.now.n; r++) {
+            const struct batch one = {{w.now.rows[r]}, {w.now.p[r]}, 1}, none = {.n = 0};
             axpy_plain_batch(out, &one, &none, n, width, load, 1);
         }
     }

@@ -58,7 +58,15 @@ INLINE void prefetch(const void *p, size_t n)
         prefetch_line((const char *)p + line);
 }
 
-// The same, into the second cache alone.
+// The same, and the last one of them, which lies in one more line where p is not aligned: of rows of a list nobody
+// asks for it with the next row.
+INLINE void prefetch_end(const void *p, size_t n)
+{
+    prefetch(p, n);
+    prefetch_line((const char *)p + n - 1);
+}
+
+// As prefetch(), into the second cache alone.
 INLINE void prefetch_l2(const void *p, size_t n)
 {
     for (size_t line = 0; line < n; line += 64)

@@ -79,15 +79,15 @@ INLINE void add_block(float *out, const uint8_t *const *src, size_t bytes, const
     f_store(out + LANES, high);
 }
 
-INLINE void add_rows(float *out, const struct batch *b, const struct batch *next, size_t n,
+INLINE void add_rows(float *out, const struct batch *b, const struct batch *later, size_t n,
                      size_t block_bytes, int rows, unpack_fn unpack, const struct shape *s, block_fn block)
 {
     _Alignas(64) float scale[TOGETHER][LANES];
     const size_t blocks = n / 32;
     size_t at = 0;
     for (; at + LANES <= blocks; at += LANES) {
-        for (int r = 0; r < next->n; r++)
-            prefetch(next->rows[r] + at * block_bytes, LANES * block_bytes);
+        for (int r = 0; r < later->n; r++)
+            prefetch(later->rows[r] + at * block_bytes, LANES * block_bytes);
         for (int r = 0; r < rows; r++) {
             struct weights w;
             unpack(&w, b->rows[r] + at * block_bytes);
@@ -97,6 +97,8 @@ INLINE void add_rows(float *out, const struct batch *b, const struct batch *next
             add_block(out + (at + i) * 32, b->rows, (at + i) * block_bytes, &scale[0][s->inverse[i]], rows,
                       block);
     }
+    for (int r = 0; r < later->n; r++)
+        prefetch_end(later->rows[r] + at * block_bytes, (blocks - at) * block_bytes);
     for (; at < blocks; at++) {
         for (int r = 0; r < rows; r++)
             scale[r][0] = b->p[r] * half_at(b->rows[r] + at * block_bytes);
@@ -107,24 +109,20 @@ INLINE void add_rows(float *out, const struct batch *b, const struct batch *next
 INLINE void axpy_blocks(float *out, const void *const *rows, size_t n_rows, size_t n, const float *p,
                         size_t block_bytes, unpack_fn unpack, const struct shape *s, block_fn block)
 {
-    struct batch now, next;
-    size_t at = next_batch(&now, rows, p, 0, n_rows);
-    for (; now.n; now = next) {
-        at = next_batch(&next, rows, p, at, n_rows);
-        switch (now.n) {
+    for (struct walk w = begin_walk(rows, p, n_rows, n / 32 * block_bytes); walk_on(&w);)
+        switch (w.now.n) {
         case 1:
-            add_rows(out, &now, &next, n, block_bytes, 1, unpack, s, block);
+            add_rows(out, &w.now, &w.later, n, block_bytes, 1, unpack, s, block);
             break;
         case 2:
-            add_rows(out, &now, &next, n, block_bytes, 2, unpack, s, block);
+            add_rows(out, &w.now, &w.later, n, block_bytes, 2, unpack, s, block);
             break;
         case 3:
-            add_rows(out, &now, &next, n, block_bytes, 3, unpack, s, block);
+            add_rows(out, &w.now, &w.later, n, block_bytes, 3, unpack, s, block);
             break;
         default:
-            add_rows(out, &now, &next, n, block_bytes, TOGETHER, unpack, s, block);
+            add_rows(out, &w.now, &w.later, n, block_bytes, TOGETHER, unpack, s, block);
         }
-    }
 }
 
 #define AXPY_BLOCKS(TYPE, bytes, unpack, shape, block)                                                       \

@@ -68,22 +68,13 @@ INLINE void rows_with_ends(float *out, const uint8_t *w, size_t w_stride, size_t
         int r = 0;
         for (; r + ROWS_TOGETHER <= n; r += ROWS_TOGETHER) {
             lay_strand(&l, from + (size_t)r * w_stride, w_stride, group_bytes, full, e->bytes, ROWS_TOGETHER);
-            strand_groups((__m512(*)[ROWS_TOGETHER])(acc + r), &l, x, full, ROWS_TOGETHER, 1, true, unpack,
-                          s);
-            for (int i = 0; i < ROWS_TOGETHER; i++) {
-                prefetch(l.ahead_tail[i], e->bytes);
-                take_end(&groups, l.row[i] + full * group_bytes, r + i, e);
-            }
+            strand_with_ends(acc, &groups, r, &l, x, e, ROWS_TOGETHER, unpack, s);
         }
         for (; r < n; r++) {
             lay_strand(&l, from + (size_t)r * w_stride, w_stride, group_bytes, full, e->bytes, 1);
-            strand_groups((__m512(*)[ROWS_TOGETHER])(acc + r), &l, x, full, 1, 1, true, unpack, s);
-            take_end(&groups, l.row[0] + full * group_bytes, r, e);
+            strand_with_ends(acc, &groups, r, &l, x, e, 1, unpack, s);
         }
-        for (r = 0; r < n; r += e->together)
-            add_ends(acc + r, groups.bytes[r / e->together], n - r < e->together ? n - r : e->together, e,
-                     unpack, s);
-        sum_canonical(out + first, acc, n);
+        finish_ends(out + first, acc, &groups, n, e, unpack, s);
     }
 }
 
@@ -134,7 +125,8 @@ INLINE void banded_rows(float *out, const uint8_t *w, size_t w_stride, size_t n_
     for (size_t r = 0; r < n_rows; r++) {
         if (tail_bytes) {
             struct weights weights;
-            unpack_tail(&weights, w + r * w_stride + full * group_bytes, tail_bytes, group_bytes, unpack);
+            const size_t before = full * group_bytes;
+            unpack_tail(&weights, w + r * w_stride + before, tail_bytes, group_bytes, before, unpack);
             acc[r] = add_group(acc[r], &weights, x + full, s);
         }
         sum_lanes(out + r, &acc[r], 1, s);

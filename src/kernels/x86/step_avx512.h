@@ -93,31 +93,50 @@ INLINE void sum_lanes(float *out, const __m512 *acc, int n_rows, const struct sh
             out[r] = f_sum(canonical_order(acc[r], s));
 }
 
-// The last n bytes of a row, and zeros up to whole registers: masked stores are slow.
-INLINE void copy_end(uint8_t *to, const uint8_t *from, size_t n)
+INLINE __m512i word_numbers(void)
 {
-    for (size_t i = 0; i < n; i += 64) {
-        const __mmask64 there = _bzhi_u64(~0ull, n - i < 64 ? (unsigned)(n - i) : 64);
-        _mm512_storeu_si512(to + i, _mm512_maskz_loadu_epi8(there, from + i));
-    }
+    return _mm512_set_epi16(31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12,
+                            11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
 }
 
-// The same up to a group of `bytes`. In whole registers, which are loaded again faster than what memcpy()
-// stores. What is behind the n bytes is not loaded even with an empty mask: it is another row, and in a list of
-// rows nobody has asked for that one.
-INLINE void copy_tail(uint8_t *to, const uint8_t *from, size_t n, size_t bytes)
+// The last n bytes of a row, which has `before` others in front of them, and zeros up to whole registers: masked stores
+// are slow. Nothing behind the row is touched, even with an empty mask: in a list of rows that is a line of memory
+// that nobody has asked for.
+INLINE void copy_end(uint8_t *to, const uint8_t *from, size_t n, size_t before)
 {
-    copy_end(to, from, n);
+    size_t i = 0;
+    for (; i + 64 <= n; i += 64)
+        _mm512_storeu_si512(to + i, _mm512_loadu_si512(from + i));
+    if (i == n)
+        return;
+    const unsigned rest = (unsigned)(n - i);
+    __m512i last;
+    if (before + n < 64) {
+        last = _mm512_maskz_loadu_epi8(_bzhi_u64(~0ull, rest), from + i);
+    } else { // with what is in front of them, moved by words
+        const unsigned more = (64 - rest) & ~1u;
+        const __m512i all = _mm512_maskz_loadu_epi8(_bzhi_u64(~0ull, more + rest), from + i - more);
+        last = _mm512_maskz_permutexvar_epi16(
+            _bzhi_u32(~0u, (rest + 1) / 2),
+            _mm512_add_epi16(word_numbers(), _mm512_set1_epi16((short)(more / 2))), all);
+    }
+    _mm512_storeu_si512(to + i, last);
+}
+
+// The same up to a group of `bytes`, in whole registers, which are loaded again faster than what memcpy() stores.
+INLINE void copy_tail(uint8_t *to, const uint8_t *from, size_t n, size_t bytes, size_t before)
+{
+    copy_end(to, from, n, before);
     for (size_t i = (n + 63) / 64 * 64; i < bytes; i += 64)
         _mm512_store_si512(to + i, _mm512_setzero_si512());
 }
 
-// What is behind a row's whole groups, padded to one.
+// What is behind a row's whole groups, which are `before` bytes, padded to one.
 INLINE void unpack_tail(struct weights *w, const uint8_t *from, size_t tail_bytes, size_t group_bytes,
-                        unpack_fn unpack)
+                        size_t before, unpack_fn unpack)
 {
     _Alignas(64) uint8_t padded[GROUP_BYTES];
-    copy_tail(padded, from, tail_bytes, group_bytes);
+    copy_tail(padded, from, tail_bytes, group_bytes, before);
     unpack(w, padded);
 }
 
@@ -161,7 +180,8 @@ INLINE void strand_tokens(float *out, size_t out_stride, const struct strand *l,
         struct weights w;
         if (asks)
             prefetch(l->ahead_tail[r], l->tail_bytes);
-        unpack_tail(&w, l->row[r] + l->n_groups * l->group_bytes, l->tail_bytes, l->group_bytes, unpack);
+        const size_t before = l->n_groups * l->group_bytes;
+        unpack_tail(&w, l->row[r] + before, l->tail_bytes, l->group_bytes, before, unpack);
         for (int t = 0; t < n; t++)
             acc[t][r] = add_group(acc[t][r], &w, x + (size_t)t * x_groups + l->n_groups, s);
     }

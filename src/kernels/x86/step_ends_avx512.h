@@ -52,11 +52,25 @@ struct ends_groups {
     _Alignas(64) uint8_t bytes[ENDS_ROWS / 2][GROUP_BYTES + 64];
 };
 
-// That of row number r. Rows come one after the other, and what was just stored in pieces is slow to load: so all
-// of them come before the first one is multiplied.
-INLINE void take_end(struct ends_groups *out, const uint8_t *end, int r, const struct ends *e)
+// That of row number r, behind `before` bytes of whole groups. Rows come one after the other, and what was just stored
+// in pieces is slow to load: so all of them come before the first one is multiplied.
+INLINE void take_end(struct ends_groups *out, const uint8_t *row, size_t before, int r, const struct ends *e)
 {
-    copy_end(out->bytes[r / e->together] + (size_t)(r % e->together) * e->bytes, end, e->bytes);
+    copy_end(out->bytes[r / e->together] + (size_t)(r % e->together) * e->bytes, row + before, e->bytes,
+             before);
+}
+
+// Rows [r, r + n_rows) of those whose ends go together (n_rows a constant after inlining): the sums of their whole
+// groups, and their ends.
+INLINE void strand_with_ends(__m512 *acc, struct ends_groups *groups, int r, const struct strand *l,
+                             const struct prepared *x, const struct ends *e, int n_rows, unpack_fn unpack,
+                             const struct shape *s)
+{
+    strand_groups((__m512(*)[ROWS_TOGETHER])(acc + r), l, x, l->n_groups, n_rows, 1, true, unpack, s);
+    for (int i = 0; i < n_rows; i++) {
+        prefetch(l->ahead_tail[i], e->bytes);
+        take_end(groups, l->row[i], l->n_groups * l->group_bytes, r + i, e);
+    }
 }
 
 // Adds a group with the ends of n rows to their sums. These come with their lanes in the format's order, and go in
@@ -94,6 +108,16 @@ INLINE void sum_canonical(float *out, const __m512 *acc, int n)
         f_sum4(out + r, acc[r], acc[r + 1], acc[r + 2], acc[r + 3]);
     for (; r < n; r++)
         out[r] = f_sum(acc[r]);
+}
+
+// The products of n rows, of the sums of their whole groups, and their ends.
+INLINE void finish_ends(float *out, __m512 *acc, const struct ends_groups *groups, int n,
+                        const struct ends *e, unpack_fn unpack, const struct shape *s)
+{
+    for (int r = 0; r < n; r += e->together)
+        add_ends(acc + r, groups->bytes[r / e->together], n - r < e->together ? n - r : e->together, e,
+                 unpack, s);
+    sum_canonical(out, acc, n);
 }
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // STEP products of block formats, AVX-512 VNNI, by rows of a list (step_avx512.h says how). Rows may lie
 // anywhere. While one is multiplied, those a few places later in the list are fetched.
-#include "kernels/x86/step_avx512.h"
+#include "kernels/x86/step_ends_avx512.h"
 #include "kernels/x86/variants_x86.h"
 
 // Rows that one set of tokens goes through before the next set has its turn.
@@ -9,17 +9,17 @@
 // How many bytes ahead of the arithmetic a list is prefetched: left to itself the CPU reads too few lines at
 // a time.
 #define LIST_AHEAD 8192
+// Rows from which on their ends are worth being put together.
+#define ENDS_FROM 4
 
 struct list {
     const void *const *rows;
     size_t n, ahead; // rows, and how many places later to fetch
-    size_t group_bytes, full, tail_bytes;
+    size_t group_bytes, full, tail_bytes, row_bytes;
 };
 
-// `rows` rows from place `at` on (a constant after inlining).
-INLINE void list_rows(float *out, size_t out_stride, const struct list *l, size_t at,
-                      const struct prepared *x, size_t x_groups, int rows, int n, unpack_fn unpack,
-                      const struct shape *s)
+// `rows` rows from place `at` on.
+INLINE struct strand list_strand(const struct list *l, size_t at, int rows)
 {
     struct strand strand = {.ahead_step = l->group_bytes,
                             .group_bytes = l->group_bytes,
@@ -30,15 +30,48 @@ INLINE void list_rows(float *out, size_t out_stride, const struct list *l, size_
         strand.row[r] = l->rows[place];
         strand.ahead[r] = l->rows[later < l->n ? later : l->n - 1];
         strand.ahead_tail[r] = strand.ahead[r] + l->full * l->group_bytes;
+        prefetch_line(strand.ahead[r] + l->row_bytes - 1);
     }
+    return strand;
+}
+
+// So many (a constant after inlining).
+INLINE void list_rows(float *out, size_t out_stride, const struct list *l, size_t at,
+                      const struct prepared *x, size_t x_groups, int rows, int n, unpack_fn unpack,
+                      const struct shape *s)
+{
+    const struct strand strand = list_strand(l, at, rows);
     strand_tokens(out + at, out_stride, &strand, x, x_groups, rows, n, true, unpack, s);
+}
+
+// All rows for one prepared token, whose ends go together.
+INLINE void list_with_ends(float *out, const struct list *l, const struct prepared *x, const struct ends *e,
+                           unpack_fn unpack, const struct shape *s)
+{
+    const size_t most = ENDS_ROWS / (size_t)e->together * (size_t)e->together;
+    struct ends_groups groups;
+    memset(&groups, 0, sizeof groups); // rows may be too few to fill the last one
+    for (size_t first = 0; first < l->n; first += most) {
+        const int n = l->n - first < most ? (int)(l->n - first) : (int)most;
+        __m512 acc[ENDS_ROWS];
+        int r = 0;
+        for (; r + ROWS_TOGETHER <= n; r += ROWS_TOGETHER) {
+            const struct strand strand = list_strand(l, first + (size_t)r, ROWS_TOGETHER);
+            strand_with_ends(acc, &groups, r, &strand, x, e, ROWS_TOGETHER, unpack, s);
+        }
+        for (; r < n; r++) {
+            const struct strand strand = list_strand(l, first + (size_t)r, 1);
+            strand_with_ends(acc, &groups, r, &strand, x, e, 1, unpack, s);
+        }
+        finish_ends(out + first, acc, &groups, n, e, unpack, s);
+    }
 }
 
 INLINE void list_tokens(float *out, size_t out_stride, const struct list *l, size_t first, size_t count,
                         const struct prepared *x, size_t x_groups, int n, unpack_fn unpack,
                         const struct shape *s)
 {
-    const int together = n == 1 ? SIDE_BY_SIDE : 1;
+    const int together = n == 1 ? ROWS_TOGETHER : 1;
     size_t r = first;
     for (; r + (size_t)together <= first + count; r += (size_t)together)
         list_rows(out, out_stride, l, r, x, x_groups, together, n, unpack, s);
@@ -59,14 +92,23 @@ INLINE void dot_rows(float *out, const void *const *rows, size_t n_rows, size_t 
     const struct hearth_type_info *info = hearth_type_info(type);
     const size_t elements = (size_t)s->unit * LANES, all = (k + elements - 1) / elements;
     const size_t row_bytes = k / info->block_elems * info->block_bytes;
-    struct list l = {.rows = rows, .n = n_rows, .ahead = places_ahead(row_bytes)};
+    struct list l = {.rows = rows, .n = n_rows, .ahead = places_ahead(row_bytes), .row_bytes = row_bytes};
     l.group_bytes = elements / info->block_elems * info->block_bytes;
     l.full = k / elements;
     l.tail_bytes = row_bytes - l.full * l.group_bytes;
     struct prepared *prepared = scratch;
+    struct ends ends = {
+        .bytes = l.tail_bytes,
+        .together = n_tokens == 1 && n_rows >= ENDS_FROM ? ends_together(k - l.full * elements, s) : 1};
 
     for (size_t r = 0; r < l.ahead && r < n_rows; r++)
-        prefetch(rows[r], row_bytes);
+        prefetch_end(rows[r], row_bytes);
+    if (ends.together > 1) {
+        prepare(prepared, x, k, all, s);
+        prepare_ends(&ends, prepared + all, x, k, l.full, s);
+        list_with_ends(out, &l, prepared, &ends, unpack, s);
+        return;
+    }
     for (size_t first = 0; first < n_tokens; first += MAX_PREPARED) {
         const size_t count = n_tokens - first < MAX_PREPARED ? n_tokens - first : MAX_PREPARED;
         for (size_t t = 0; t < count; t++)
