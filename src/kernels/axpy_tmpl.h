@@ -55,7 +55,7 @@ INLINE bool walk_on(struct walk *w)
 INLINE struct walk begin_walk(const void *const *rows, const float *p, size_t n, size_t row_bytes)
 {
     struct walk w = {.rows = rows, .p = p, .n = n};
-    for (size_t bytes = 0; bytes < AHEAD_BYTES; bytes += TOGETHER * row_bytes) {
+    for (size_t bytes = 0; bytes < AHEAD_BYTES && w.far < n; bytes += TOGETHER * row_bytes) {
         w.far = next_batch(&w.later, rows, p, w.far, n);
         for (int r = 0; r < w.later.n; r++)
             prefetch_end(w.later.rows[r], row_bytes);

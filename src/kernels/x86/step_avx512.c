@@ -52,30 +52,18 @@ INLINE void rows_tokens(float *out, size_t out_stride, const uint8_t *w, size_t 
     strand_tokens(out, out_stride, &l, x, x_groups, rows, n, asks, unpack, s);
 }
 
-// At most MATRIX_ROWS rows for one prepared token, whose ends go together.
-INLINE void rows_with_ends(float *out, const uint8_t *w, size_t w_stride, size_t n_rows, size_t group_bytes,
-                           size_t full, const struct prepared *x, const struct ends *e, unpack_fn unpack,
-                           const struct shape *s)
+// Rows of a matrix from w on.
+struct matrix {
+    const uint8_t *w;
+    size_t w_stride, group_bytes, full, tail_bytes;
+};
+
+INLINE struct strand matrix_strand(const void *matrix, size_t at, int rows)
 {
-    const size_t most = ENDS_ROWS / (size_t)e->together * (size_t)e->together;
-    struct ends_groups groups;
-    memset(&groups, 0, sizeof groups); // rows may be too few to fill the last one
-    for (size_t first = 0; first < n_rows; first += most) {
-        const int n = n_rows - first < most ? (int)(n_rows - first) : (int)most;
-        const uint8_t *from = w + first * w_stride;
-        __m512 acc[ENDS_ROWS];
-        struct strand l;
-        int r = 0;
-        for (; r + ROWS_TOGETHER <= n; r += ROWS_TOGETHER) {
-            lay_strand(&l, from + (size_t)r * w_stride, w_stride, group_bytes, full, e->bytes, ROWS_TOGETHER);
-            strand_with_ends(acc, &groups, r, &l, x, e, ROWS_TOGETHER, unpack, s);
-        }
-        for (; r < n; r++) {
-            lay_strand(&l, from + (size_t)r * w_stride, w_stride, group_bytes, full, e->bytes, 1);
-            strand_with_ends(acc, &groups, r, &l, x, e, 1, unpack, s);
-        }
-        finish_ends(out + first, acc, &groups, n, e, unpack, s);
-    }
+    const struct matrix *m = matrix;
+    struct strand l;
+    lay_strand(&l, m->w + at * m->w_stride, m->w_stride, m->group_bytes, m->full, m->tail_bytes, rows);
+    return l;
 }
 
 // Rows [0, n_rows), some of them together, for n prepared tokens (constants after inlining), whose
@@ -168,9 +156,10 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
                             tail_bytes, prepared + t * all, all, SIDE_BY_SIDE, 2, true, unpack, s);
                 t += 2;
             }
+            const struct matrix matrix = {from, w_stride, group_bytes, full, tail_bytes};
             if (t < count && ends.together > 1)
-                rows_with_ends(to + t * out_stride, from, w_stride, rows, group_bytes, full,
-                               prepared + t * all, &ends, unpack, s);
+                rows_with_ends(to + t * out_stride, rows, &matrix, matrix_strand, prepared + t * all, &ends,
+                               unpack, s);
             else if (t < count && in_turn && full > 2 * BAND)
                 banded_rows(to + t * out_stride, from, w_stride, rows, group_bytes, full, tail_bytes,
                             prepared + t * all, unpack, s);

@@ -60,19 +60,6 @@ INLINE void take_end(struct ends_groups *out, const uint8_t *row, size_t before,
              before);
 }
 
-// Rows [r, r + n_rows) of those whose ends go together (n_rows a constant after inlining): the sums of their whole
-// groups, and their ends.
-INLINE void strand_with_ends(__m512 *acc, struct ends_groups *groups, int r, const struct strand *l,
-                             const struct prepared *x, const struct ends *e, int n_rows, unpack_fn unpack,
-                             const struct shape *s)
-{
-    strand_groups((__m512(*)[ROWS_TOGETHER])(acc + r), l, x, l->n_groups, n_rows, 1, true, unpack, s);
-    for (int i = 0; i < n_rows; i++) {
-        prefetch(l->ahead_tail[i], e->bytes);
-        take_end(groups, l->row[i], l->n_groups * l->group_bytes, r + i, e);
-    }
-}
-
 // Adds a group with the ends of n rows to their sums. These come with their lanes in the format's order, and go in
 // the canonical one.
 INLINE void add_ends(__m512 *acc, const uint8_t *group, int n, const struct ends *e, unpack_fn unpack,
@@ -110,14 +97,44 @@ INLINE void sum_canonical(float *out, const __m512 *acc, int n)
         out[r] = f_sum(acc[r]);
 }
 
-// The products of n rows, of the sums of their whole groups, and their ends.
-INLINE void finish_ends(float *out, __m512 *acc, const struct ends_groups *groups, int n,
-                        const struct ends *e, unpack_fn unpack, const struct shape *s)
+// How rows [at, at + rows) of a matrix or a list are walked (rows a constant after inlining).
+typedef struct strand (*strand_fn)(const void *source, size_t at, int rows);
+
+// Whole groups of rows [at, at + rows), which are numbers r and up of those whose ends go together, and their ends.
+INLINE void strand_with_ends(__m512 *acc, struct ends_groups *groups, int r, const void *source, size_t at,
+                             int rows, strand_fn strand_of, const struct prepared *x, const struct ends *e,
+                             unpack_fn unpack, const struct shape *s)
 {
-    for (int r = 0; r < n; r += e->together)
-        add_ends(acc + r, groups->bytes[r / e->together], n - r < e->together ? n - r : e->together, e,
-                 unpack, s);
-    sum_canonical(out, acc, n);
+    const struct strand l = strand_of(source, at, rows);
+    strand_groups((__m512(*)[ROWS_TOGETHER])(acc + r), &l, x, l.n_groups, rows, 1, true, unpack, s);
+    for (int i = 0; i < rows; i++) {
+        prefetch(l.ahead_tail[i], e->bytes);
+        take_end(groups, l.row[i], l.n_groups * l.group_bytes, r + i, e);
+    }
+}
+
+// Rows [0, n_rows) of a matrix or a list for one prepared token, whose ends go together.
+INLINE void rows_with_ends(float *out, size_t n_rows, const void *source, strand_fn strand_of,
+                           const struct prepared *x, const struct ends *e, unpack_fn unpack,
+                           const struct shape *s)
+{
+    const size_t most = ENDS_ROWS / (size_t)e->together * (size_t)e->together;
+    struct ends_groups groups;
+    memset(&groups, 0, sizeof groups); // rows may be too few to fill the last one
+    for (size_t first = 0; first < n_rows; first += most) {
+        const int n = n_rows - first < most ? (int)(n_rows - first) : (int)most;
+        __m512 acc[ENDS_ROWS];
+        int r = 0;
+        for (; r + ROWS_TOGETHER <= n; r += ROWS_TOGETHER)
+            strand_with_ends(acc, &groups, r, source, first + (size_t)r, ROWS_TOGETHER, strand_of, x, e,
+                             unpack, s);
+        for (; r < n; r++)
+            strand_with_ends(acc, &groups, r, source, first + (size_t)r, 1, strand_of, x, e, unpack, s);
+        for (r = 0; r < n; r += e->together)
+            add_ends(acc + r, groups.bytes[r / e->together], n - r < e->together ? n - r : e->together, e,
+                     unpack, s);
+        sum_canonical(out + first, acc, n);
+    }
 }
 
 #endif

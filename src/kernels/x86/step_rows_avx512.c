@@ -19,8 +19,9 @@ struct list {
 };
 
 // `rows` rows from place `at` on.
-INLINE struct strand list_strand(const struct list *l, size_t at, int rows)
+INLINE struct strand list_strand(const void *list, size_t at, int rows)
 {
+    const struct list *l = list;
     struct strand strand = {.ahead_step = l->group_bytes,
                             .group_bytes = l->group_bytes,
                             .n_groups = l->full,
@@ -42,29 +43,6 @@ INLINE void list_rows(float *out, size_t out_stride, const struct list *l, size_
 {
     const struct strand strand = list_strand(l, at, rows);
     strand_tokens(out + at, out_stride, &strand, x, x_groups, rows, n, true, unpack, s);
-}
-
-// All rows for one prepared token, whose ends go together.
-INLINE void list_with_ends(float *out, const struct list *l, const struct prepared *x, const struct ends *e,
-                           unpack_fn unpack, const struct shape *s)
-{
-    const size_t most = ENDS_ROWS / (size_t)e->together * (size_t)e->together;
-    struct ends_groups groups;
-    memset(&groups, 0, sizeof groups); // rows may be too few to fill the last one
-    for (size_t first = 0; first < l->n; first += most) {
-        const int n = l->n - first < most ? (int)(l->n - first) : (int)most;
-        __m512 acc[ENDS_ROWS];
-        int r = 0;
-        for (; r + ROWS_TOGETHER <= n; r += ROWS_TOGETHER) {
-            const struct strand strand = list_strand(l, first + (size_t)r, ROWS_TOGETHER);
-            strand_with_ends(acc, &groups, r, &strand, x, e, ROWS_TOGETHER, unpack, s);
-        }
-        for (; r < n; r++) {
-            const struct strand strand = list_strand(l, first + (size_t)r, 1);
-            strand_with_ends(acc, &groups, r, &strand, x, e, 1, unpack, s);
-        }
-        finish_ends(out + first, acc, &groups, n, e, unpack, s);
-    }
 }
 
 INLINE void list_tokens(float *out, size_t out_stride, const struct list *l, size_t first, size_t count,
@@ -106,7 +84,7 @@ INLINE void dot_rows(float *out, const void *const *rows, size_t n_rows, size_t 
     if (ends.together > 1) {
         prepare(prepared, x, k, all, s);
         prepare_ends(&ends, prepared + all, x, k, l.full, s);
-        list_with_ends(out, &l, prepared, &ends, unpack, s);
+        rows_with_ends(out, n_rows, &l, list_strand, prepared, &ends, unpack, s);
         return;
     }
     for (size_t first = 0; first < n_tokens; first += MAX_PREPARED) {
