@@ -173,20 +173,10 @@ static bool gates_say(const struct hearth_options *o, const struct hearth_model 
 
 int hearth_cmd_profile(const struct hearth_options *o)
 {
-    const struct hearth_command *cmd = hearth_command_find("profile");
-    if (!o->file)
-        return hearth_cli_usage(cmd, "-f is missing: which text should be run?");
-    if (!o->out)
-        return hearth_cli_usage(cmd, "-o is missing: where should the profile go?");
-    if (hearth_path_same(o->model, o->out) || hearth_path_same(o->file, o->out))
-        return hearth_cli_error("%s is what the profile is made of: give another name for it", o->out);
-    const int refused = hearth_cli_check_out(o->out);
-    if (refused)
-        return refused;
     struct hearth_model *model = NULL;
     hearth_token *tokens = NULL;
     size_t n_tokens = 0;
-    int status = hearth_cli_open_with_tokens(&model, &tokens, &n_tokens, o);
+    int status = hearth_cli_open_to_make(&model, &tokens, &n_tokens, o, "profile", "the profile");
     if (!status)
         status = write_profile(o, model, tokens, n_tokens, check_fit(o, model, n_tokens));
     if (!status)

@@ -2,7 +2,6 @@
 // hearth sparsify: makes a model whose neurons are always active one that uses few of them.
 #include <stdlib.h>
 
-#include "base/os.h"
 #include "convert/sparsify.h"
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -37,20 +36,10 @@ static int sparsify(const struct hearth_options *o, const struct hearth_model *m
 
 int hearth_cmd_sparsify(const struct hearth_options *o)
 {
-    const struct hearth_command *cmd = hearth_command_find("sparsify");
-    if (!o->file)
-        return hearth_cli_usage(cmd, "-f is missing: which text should be run through the model?");
-    if (!o->out)
-        return hearth_cli_usage(cmd, "-o is missing: where should the sparse model go?");
-    if (hearth_path_same(o->model, o->out) || hearth_path_same(o->file, o->out))
-        return hearth_cli_error("%s is what the sparse model is made of: give another name for it", o->out);
-    const int refused = hearth_cli_check_out(o->out);
-    if (refused)
-        return refused;
     struct hearth_model *model = NULL;
     hearth_token *tokens = NULL;
     size_t n_tokens = 0;
-    int status = hearth_cli_open_with_tokens(&model, &tokens, &n_tokens, o);
+    int status = hearth_cli_open_to_make(&model, &tokens, &n_tokens, o, "sparsify", "the sparse model");
     if (!status)
         status = sparsify(o, model, tokens, n_tokens);
     free(tokens);

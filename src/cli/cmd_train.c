@@ -78,21 +78,11 @@ static int train(const struct hearth_options *o, const struct hearth_model *mode
 
 int hearth_cmd_train(const struct hearth_options *o)
 {
-    const struct hearth_command *cmd = hearth_command_find("train-predictors");
-    if (!o->file)
-        return hearth_cli_usage(cmd, "-f is missing: which text should be learned from?");
-    if (!o->out)
-        return hearth_cli_usage(cmd, "-o is missing: where should the model with predictors go?");
-    if (hearth_path_same(o->model, o->out) || hearth_path_same(o->file, o->out))
-        return hearth_cli_error("%s is what the predictors are made of: give another name for the model",
-                                o->out);
-    const int refused = hearth_cli_check_out(o->out);
-    if (refused)
-        return refused;
     struct hearth_model *model = NULL;
     hearth_token *tokens = NULL;
     size_t n_tokens = 0;
-    int status = hearth_cli_open_with_tokens(&model, &tokens, &n_tokens, o);
+    int status = hearth_cli_open_to_make(&model, &tokens, &n_tokens, o, "train-predictors",
+                                         "the model with predictors");
     if (!status)
         status = train(o, model, tokens, n_tokens);
     free(tokens);

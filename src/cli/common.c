@@ -566,11 +566,25 @@ int hearth_cli_open_with_text(struct hearth_model **model, struct hearth_buffer 
     return hearth_cli_open_model(model, o, false);
 }
 
-int hearth_cli_open_with_tokens(struct hearth_model **model, hearth_token **tokens, size_t *n_tokens,
-                                const struct hearth_options *o)
+static int check_files(const struct hearth_options *o, const char *command, const char *made)
+{
+    const struct hearth_command *cmd = hearth_command_find(command);
+    if (!o->file)
+        return hearth_cli_usage(cmd, "-f is missing: which text should be run through the model?");
+    if (!o->out)
+        return hearth_cli_usage(cmd, "-o is missing: where should %s go?", made);
+    if (hearth_path_same(o->model, o->out) || hearth_path_same(o->file, o->out))
+        return hearth_cli_error("%s is what %s is made of: give another name for it", o->out, made);
+    return hearth_cli_check_out(o->out);
+}
+
+int hearth_cli_open_to_make(struct hearth_model **model, hearth_token **tokens, size_t *n_tokens,
+                            const struct hearth_options *o, const char *command, const char *made)
 {
     struct hearth_buffer text = {0};
-    int status = hearth_cli_open_with_text(model, &text, o);
+    int status = check_files(o, command, made);
+    if (!status)
+        status = hearth_cli_open_with_text(model, &text, o);
     if (!status)
         status = hearth_cli_tokenize(*model, text.data, text.n, 0, tokens, n_tokens);
     free(text.data);
