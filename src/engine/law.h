@@ -10,6 +10,6 @@
 #ifndef HEARTH_ENGINE_LAW_H
 #define HEARTH_ENGINE_LAW_H
 
-#define HEARTH_NUMERIC_LAW 1
+#define HEARTH_NUMERIC_LAW 2
 
 #endif

@@ -9,12 +9,15 @@
 #define HEARTH_CLUSTERS 32
 
 // Number of neurons in a cluster, the unit of summation (docs/sparse.md). Cluster c is [c * size,
-// (c + 1) * size); the last one is shorter. A partial sum costs as much as a few neurons, so a
-// cluster has at least 448.
+// (c + 1) * size); the last one may be shorter. A partial sum costs as much as a few neurons, so a
+// cluster has 448. Where these are two to seven, they become an even number of nearly equal ones: of so
+// few, a shorter one leaves threads waiting.
 static inline size_t hearth_cluster_size(size_t n_neurons)
 {
-    const size_t even = (n_neurons + HEARTH_CLUSTERS - 1) / HEARTH_CLUSTERS;
-    return ((even > 448 ? even : 448) + 15) / 16 * 16;
+    const size_t of_448 = (n_neurons + 447) / 448, even = of_448 + of_448 % 2;
+    const size_t least = (n_neurons + HEARTH_CLUSTERS - 1) / HEARTH_CLUSTERS;
+    const size_t size = of_448 > 1 && of_448 < 8 ? (n_neurons + even - 1) / even : least > 448 ? least : 448;
+    return (size + 15) / 16 * 16;
 }
 
 static inline size_t hearth_cluster_count(size_t n_neurons)

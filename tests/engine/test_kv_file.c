@@ -463,8 +463,8 @@ static void test_hostile(void **unused)
         refuse_number(&f, KV_FILE_N_LAYER + 4, odd[i] + 5, HEARTH_E_FORMAT, "shape");
         refuse_number(&f, KV_FILE_N_LAYER + 8, odd[i] + 12, HEARTH_E_FORMAT, "shape");
         refuse_number(&f, KV_FILE_MODEL, odd[i], HEARTH_E_INVALID, "another model");
-        refuse_number(&f, KV_FILE_LAW, odd[i] == HEARTH_NUMERIC_LAW ? 2 : odd[i], HEARTH_E_UNSUPPORTED,
-                      "whose arithmetic is another");
+        refuse_number(&f, KV_FILE_LAW, odd[i] == HEARTH_NUMERIC_LAW ? HEARTH_NUMERIC_LAW + 1 : odd[i],
+                      HEARTH_E_UNSUPPORTED, "whose arithmetic is another");
         if (odd[i] > 1)
             refuse_number(&f, KV_FILE_STEPS, odd[i], HEARTH_E_INVALID, "another sparsity");
     }

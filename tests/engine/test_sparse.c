@@ -320,8 +320,8 @@ static void test_gpu_index(void **state)
 static void test_clusters(void **state)
 {
     (void)state;
-    const size_t f[] = {1, 320, 448, 449, 1056, 14336, 14337, 28672, 100000};
-    const size_t size[] = {448, 448, 448, 448, 448, 448, 464, 896, 3136};
+    const size_t f[] = {1, 320, 448, 449, 928, 1056, 1536, 3136, 3137, 14336, 14337, 28672, 100000};
+    const size_t size[] = {448, 448, 448, 240, 240, 272, 384, 400, 448, 448, 464, 896, 3136};
     for (size_t i = 0; i < sizeof f / sizeof f[0]; i++) {
         assert_int_equal(hearth_cluster_size(f[i]), size[i]);
         assert_true(hearth_cluster_count(f[i]) <= HEARTH_CLUSTERS);

@@ -20,10 +20,10 @@ TEXT = "The king had three sons"
 # R differs by layer. threshold None: the key is left out, and 0 is meant. experts: (all, used).
 BASE = dict(e=32, heads=4, kv=2, layers=2, experts=None, threshold=None, context=128)
 MODELS = {
-    "llama": dict(BASE, arch="llama", act="relu", f=1056, ranks=(32, 64), threshold=0.2),  # clusters 448, 448, 160
+    "llama": dict(BASE, arch="llama", act="relu", f=1056, ranks=(32, 64), threshold=0.2),  # clusters 272, 272, 272, 240
     "bamboo": dict(BASE, arch="bamboo", act="drelu", e=64, f=352, ranks=(64, 32)),  # one cluster of 448 at most
     "falcon": dict(BASE, arch="falcon", act="relu", e=64, kv=1, f=320, ranks=(32, 96)),
-    "opt": dict(BASE, arch="opt", act="relu", kv=4, f=928, ranks=(32, 64), threshold=-0.1),  # 448, 448, 32
+    "opt": dict(BASE, arch="opt", act="relu", kv=4, f=928, ranks=(32, 64), threshold=-0.1),  # 240, 240, 240, 208
     # Not PowerInfer's: the same tensors per expert in a GGUF, predictors that look at the normed input.
     "experts": dict(BASE, arch="llama", act="drelu", f=480, ranks=(32, 64), experts=(4, 2), threshold=0.1),
 }
