@@ -773,6 +773,10 @@ struct hearth_streaming_stats {
     // What is set aside for contexts and prompts, and lent to weights while they do not use it: to layers
     // that would be read else, and, of cache_bytes, to the cache.
     uint64_t lent_bytes;
+
+    // Steps whose layers' neurons were guessed, and read ahead, while the layer before was computed; before their own
+    // attention; not at all. The fastest way is found by trying.
+    uint64_t steps_guessed_early, steps_guessed_late, steps_not_guessed;
 };
 
 // The KV cache now.

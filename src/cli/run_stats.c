@@ -277,7 +277,7 @@ static json_t *streaming_json(const struct hearth_run_stats *s)
         return json_null();
     return json_pack(
         "{s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:o, s:o, s:o, "
-        "s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
+        "s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
         "io", t->io, "direct", (int)t->direct, //
         "planned_bytes", (json_int_t)t->planned_bytes, "dense_bytes", (json_int_t)t->dense_bytes,
         "dense_read_bytes_per_step", (json_int_t)t->dense_read_bytes, "neurons", (json_int_t)t->neurons,
@@ -301,6 +301,8 @@ static json_t *streaming_json(const struct hearth_run_stats *s)
         (json_int_t)t->expert_bytes, "experts_asked_cached", (json_int_t)t->expert_hits, "experts_asked_read",
         (json_int_t)t->expert_misses, "experts_read_ahead", (json_int_t)t->experts_ahead,
         "experts_ahead_used", (json_int_t)t->experts_ahead_used, //
+        "steps_guessed_early", (json_int_t)t->steps_guessed_early, "steps_guessed_late",
+        (json_int_t)t->steps_guessed_late, "steps_not_guessed", (json_int_t)t->steps_not_guessed, //
         "hit_rate", asked(t) ? json_real(hit_rate(t)) : json_null());
 }
 

@@ -249,7 +249,7 @@ static int guess_experts(const struct pass *p, const float *x)
     const int next = p->layer + 1;
     if (!w->c->hp->n_expert || !source->ops->takes_hints || !hearth_is_here(w->c, next) ||
         !hearth_sources_has_stage(w->sources, next) ||
-        !source->ops->takes_hints(source->state, next, p->rows.phase))
+        !source->ops->takes_hints(source->state, next, p->rows.phase, HEARTH_GUESS_EARLY))
         return 0;
     return hearth_moe_guess(&w->moe, p->rows, p->layer, x);
 }
@@ -785,9 +785,9 @@ void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, in
 
 // ---- before attention
 
-bool hearth_ffn_looks(const struct hearth_ffn_work *w, struct hearth_rows rows)
+bool hearth_ffn_looks(const struct hearth_ffn_work *w, struct hearth_rows rows, int layer)
 {
-    return rows.phase == HEARTH_PHASE_STEP && hearth_sparse_looks(&w->sparse);
+    return rows.phase == HEARTH_PHASE_STEP && hearth_sparse_looks(&w->sparse, layer);
 }
 
 void hearth_ffn_look(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, const float *h,

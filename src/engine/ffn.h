@@ -52,9 +52,9 @@ void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, in
 // nobody does, or there is none.
 float *hearth_ffn_previous(const struct hearth_ffn_work *w, int layer);
 
-// Before the attention of a layer: whether its neurons can be guessed for the rows of a class, and has those
-// read. h [T x E] is the norm before its feed-forward part of x [T x E], as the stream is now.
-bool hearth_ffn_looks(const struct hearth_ffn_work *w, struct hearth_rows rows);
+// Before the attention of a layer: whether its neurons are to be guessed now for the rows of a class, and has
+// those read. h [T x E] is the norm before its feed-forward part of x [T x E], as the stream is now.
+bool hearth_ffn_looks(const struct hearth_ffn_work *w, struct hearth_rows rows, int layer);
 void hearth_ffn_look(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, const float *h,
                      const float *x);
 

@@ -617,7 +617,8 @@ static int begin_to_look(struct pass *p, struct hearth_product *products)
     if (p->guess)
         n = hearth_look_ahead_begin_experts(&work->look, work->sources, next, p->guess, products);
     else if (p->asks || p->next)
-        n = hearth_look_ahead_begin(&work->look, work->sources, next, p->n_rows, products);
+        n = hearth_look_ahead_begin(&work->look, work->sources, next, p->n_rows, HEARTH_GUESS_EARLY,
+                                    products);
     work->look.n_elsewhere = hearth_hot_clusters(hearth_hot_of(work->hot, next), next);
     p->n_look_tasks = n ? hearth_look_ahead_tasks(&work->look) : 0;
     p->looks = n ? work->look.n_rows : 0;
@@ -816,16 +817,23 @@ static void look_task(void *arg, int task, int worker)
     hearth_look_ahead_choose(arg, (size_t)task, worker);
 }
 
-bool hearth_sparse_looks(const struct hearth_sparse_work *w)
+bool hearth_sparse_looks(const struct hearth_sparse_work *w, int layer)
 {
-    return w->sources->ffn.ops->gives_neurons && w->look.rank && !w->c->hp->n_expert;
+    const struct hearth_source *source = &w->sources->ffn;
+    if (!source->ops->gives_neurons || !w->look.rank || w->c->hp->n_expert)
+        return false;
+    const bool early = layer && hearth_is_here(w->c, layer - 1) &&
+                       hearth_sources_has_stage(w->sources, layer) &&
+                       source->ops->takes_hints(source->state, layer, HEARTH_PHASE_STEP, HEARTH_GUESS_EARLY);
+    return !early && source->ops->takes_hints(source->state, layer, HEARTH_PHASE_STEP, HEARTH_GUESS_LATE);
 }
 
 void hearth_sparse_look(struct hearth_sparse_work *w, int layer, const float *seen, int n_rows)
 {
     struct hearth_product product;
     w->look.n_elsewhere = hearth_hot_clusters(hearth_hot_of(w->hot, layer), layer);
-    if (n_rows > HEARTH_STEP_ROWS || !hearth_look_ahead_begin(&w->look, w->sources, layer, n_rows, &product))
+    if (n_rows > HEARTH_STEP_ROWS ||
+        !hearth_look_ahead_begin(&w->look, w->sources, layer, n_rows, HEARTH_GUESS_LATE, &product))
         return;
     hearth_matmul(w->matmul, HEARTH_PHASE_STEP, &product, 1, seen, n_rows);
     hearth_parallel(w->c, prepare_look_task, &w->look, n_rows);

@@ -78,9 +78,10 @@ struct hearth_sparse_part hearth_sparse_part_of(const struct hearth_sparse_work 
 void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hearth_sparse_part *parts,
                        int n_parts, const float *x, const float *seen, float *out, float *act, float *gates);
 
-// Before the attention of a layer that is in memory: whether its neurons can be guessed; and has those that
-// n_rows rows will probably want read. `seen`: as its predictor gets it, or nearly.
-bool hearth_sparse_looks(const struct hearth_sparse_work *w);
+// Before the attention of a layer that is in memory: whether its neurons are to be guessed now, because none were as the
+// layer before was computed; and has those that n_rows rows will probably want read. `seen`: as its predictor gets it, or
+// nearly.
+bool hearth_sparse_looks(const struct hearth_sparse_work *w, int layer);
 void hearth_sparse_look(struct hearth_sparse_work *w, int layer, const float *seen, int n_rows);
 
 #endif

@@ -539,15 +539,14 @@ static void report(struct hearth_session *s, int layers)
         hearth_fault_cancel(&s->fault);
 }
 
-// No layer has looked ahead for the first one, nor for one behind a device's, nor for one whose predictor has only come
-// into memory now. So their neurons are guessed from the stream before their attention, and read during it.
+// Neurons that are guessed late: from the stream before their attention, to be read during it. No layer has looked ahead
+// for the first one, nor for one behind a device's, nor for one whose predictor has only come into memory now.
 static void look_late(struct hearth_session *s, int layer)
 {
     const struct hearth_layer *w = &s->context.weights->layers[layer];
     for (int i = 0; i < s->batch.n_classes; i++) {
         const struct hearth_rows rows = s->batch.classes[i];
-        const bool looked = layer && hearth_is_here(&s->context, layer - 1);
-        if ((looked && hearth_sources_has_stage(s->sources, layer)) || !hearth_ffn_looks(&s->work.ffn, rows))
+        if (!hearth_ffn_looks(&s->work.ffn, rows, layer))
             continue;
         norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
         hearth_ffn_look(&s->work.ffn, rows, layer, s->work.h, s->work.x);

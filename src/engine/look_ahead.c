@@ -7,17 +7,18 @@
 #include "base/poison.h"
 #include "model/ffn.h"
 
-static bool begin(struct hearth_look_ahead *w, const struct hearth_sources *s, int layer)
+static bool begin(struct hearth_look_ahead *w, const struct hearth_sources *s, int layer,
+                  enum hearth_guess_when when)
 {
     w->source = &s->ffn;
     w->n_spaces = w->n_rows = 0;
-    return s->ffn.ops->takes_hints(s->ffn.state, layer, HEARTH_PHASE_STEP);
+    return s->ffn.ops->takes_hints(s->ffn.state, layer, HEARTH_PHASE_STEP, when);
 }
 
 int hearth_look_ahead_begin(struct hearth_look_ahead *w, const struct hearth_sources *s, int layer,
-                            int n_rows, struct hearth_product *products)
+                            int n_rows, enum hearth_guess_when when, struct hearth_product *products)
 {
-    if (w->c->hp->n_expert || !begin(w, s, layer))
+    if (w->c->hp->n_expert || !begin(w, s, layer, when))
         return 0;
     const struct hearth_layer *l = &w->c->weights->layers[layer];
     w->spaces[w->n_spaces++] =
@@ -51,7 +52,7 @@ int hearth_look_ahead_begin_experts(struct hearth_look_ahead *w, const struct he
                                     const struct hearth_look_guess *guess, struct hearth_product *products)
 {
     const int used = w->c->hp->n_expert_used;
-    if (!guess->n_rows || guess->n_rows * used > w->max_spaces || !begin(w, s, layer))
+    if (!guess->n_rows || guess->n_rows * used > w->max_spaces || !begin(w, s, layer, HEARTH_GUESS_EARLY))
         return 0;
     for (int expert = 0; expert < w->c->hp->n_expert; expert++)
         add_expert(w, layer, expert, guess, products);

@@ -58,7 +58,7 @@ void hearth_look_ahead_lay_out(struct hearth_look_ahead *w, size_t max_rows, siz
 // evaluated on what the predictor of the layer before gets, or on what there is before the layer's attention.
 // 0: there is nothing to look at.
 int hearth_look_ahead_begin(struct hearth_look_ahead *w, const struct hearth_sources *s, int layer,
-                            int n_rows, struct hearth_product *products);
+                            int n_rows, enum hearth_guess_when when, struct hearth_product *products);
 // The same for a model with experts; products[T].
 int hearth_look_ahead_begin_experts(struct hearth_look_ahead *w, const struct hearth_sources *s, int layer,
                                     const struct hearth_look_guess *guess, struct hearth_product *products);

@@ -253,9 +253,10 @@ static void request(void *state, const struct hearth_request *r)
 // Guesses that are needed to judge them.
 #define TRIALS 256
 
-static bool takes_hints(const void *state, int layer, enum hearth_phase phase)
+static bool takes_hints(const void *state, int layer, enum hearth_phase phase, enum hearth_guess_when when)
 {
     (void)layer;
+    (void)when;
     const struct experts_state *x = state;
     const bool right = x->read_ahead < TRIALS || 4 * x->ahead_used >= 3 * x->read_ahead;
     return x->setup.model->load.overlap == HEARTH_OVERLAP_ALL && (right || phase == HEARTH_PHASE_PROMPT);

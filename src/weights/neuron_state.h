@@ -12,6 +12,7 @@
 #include "sparse/cache.h"
 #include "store/store.h"
 #include "weights/ahead.h"
+#include "weights/guessing.h"
 #include "weights/source.h"
 
 // Reads listed and not yet ended, at most; a power of two.
@@ -80,7 +81,7 @@ struct hearth_neurons {
     bool unsettled;                             // the last wave is to be let go
     struct hearth_hint hints[HEARTH_STEP_ROWS]; // of which those before hint_at are dealt with, and of that
     uint32_t n_hints, hint_at, hinted;          // one the first so many ids
-    uint64_t guessed, came_true;                // neurons that were read ahead in time, and were wanted then
+    struct hearth_guessing guessing;
 
     // Prompts: chunks of a space.
     struct hearth_region buffers; // two,

@@ -9,14 +9,13 @@
 #include "weights/neuron_steps.h"
 
 #include "weights/neuron_reads.h"
+#include "weights/tests.h"
 
 #include <assert.h>
 #include <string.h>
 
 // Reads listed, and completions looked at, in one go.
 #define BATCH 64
-// Guesses that are needed to judge them.
-#define TRIALS 4096
 
 static bool has_failed(const struct hearth_neurons *n)
 {
@@ -291,30 +290,6 @@ static void begin_wave(struct hearth_neurons *n)
 
 // ---- a request
 
-// Judges what was guessed for this layer. What early predictors have named for it is no guess, and of tokens
-// beyond a pass's the wants are not all here.
-static void judge_hints(struct hearth_neurons *n, const struct hearth_request *r)
-{
-    if (r->layer > 0 && n->setup.model->hp.predictor_input == HEARTH_PREDICTOR_PREVIOUS)
-        return;
-    for (uint32_t i = 0; i < n->n_hints && i <= n->hint_at; i++) {
-        const struct hearth_hint *h = &n->hints[i];
-        const uint32_t count = i < n->hint_at ? h->n : n->hinted;
-        if (h->space / n->experts != (uint32_t)r->layer)
-            continue;
-        const uint32_t size = (uint32_t)hearth_cluster_size(n->spaces[h->space].n_neurons);
-        n->guessed += count;
-        const int32_t first = n->want_of_space[h->space];
-        for (uint32_t k = 0; k < count && first >= 0; k++)
-            n->came_true += has_id(&r->wants[(uint32_t)first + h->ids[k] / size], h->ids[k]);
-    }
-}
-
-bool hearth_neuron_steps_may_guess(const struct hearth_neurons *n)
-{
-    return n->guessed < TRIALS || 2 * n->came_true >= n->guessed;
-}
-
 void hearth_neuron_steps_request(struct hearth_neurons *n, const struct hearth_request *r)
 {
     struct hearth_neuron_pass *p = &n->pass;
@@ -324,7 +299,8 @@ void hearth_neuron_steps_request(struct hearth_neurons *n, const struct hearth_r
     p->frontier = 0;
     for (uint32_t i = r->n; i-- > 0;)
         n->want_of_space[r->wants[i].space] = (int32_t)i;
-    judge_hints(n, r);
+    const bool alone = !n->setup.now->mixed;
+    hearth_guessing_request(&n->guessing, r->layer, r->n_tokens, alone, hearth_now_ns());
     drop_hints(n); // from here on the layer itself asks
     hearth_cache_step(n->cache);
     begin_wave(n);
@@ -379,6 +355,13 @@ void hearth_neuron_steps_hint(struct hearth_neurons *n, const struct hearth_hint
 
 void hearth_neuron_steps_begin(struct hearth_neurons *n)
 {
+    // What predictors that look at the layer before have named is no guess. Experts' neurons are guessed with
+    // the router's guess, which is an early one.
+    const struct hearth_hparams *hp = &n->setup.model->hp;
+    const bool is_certain = hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS && !hp->n_expert;
+    const struct hearth_weights_tests *tests = n->setup.model->load.tests;
+    const bool try = !is_certain && !(tests && tests->early);
+    hearth_guessing_begin(&n->guessing, try && !hp->n_expert, try);
     for (uint32_t i = 0; i < n->n_spaces; i++)
         n->want_of_space[i] = -1;
 }

@@ -13,8 +13,6 @@ bool hearth_neuron_steps_more(struct hearth_neurons *n);
 void hearth_neuron_steps_settle(struct hearth_neurons *n);
 // Between evaluations: nothing is on its way, or will be.
 void hearth_neuron_steps_finish(struct hearth_neurons *n);
-// Whether guesses are worth reading: half of them come true at least.
-bool hearth_neuron_steps_may_guess(const struct hearth_neurons *n);
 void hearth_neuron_steps_hint(struct hearth_neurons *n, const struct hearth_hint *hints, uint32_t count);
 
 #endif

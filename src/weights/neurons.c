@@ -82,12 +82,13 @@ static float *scores(void *state, uint32_t number)
     return n->scores + (size_t)number * n->n_neurons;
 }
 
-static bool takes_hints(const void *state, int layer, enum hearth_phase phase)
+// Late ones are asked for where there were no early ones.
+static bool takes_hints(const void *state, int layer, enum hearth_phase phase, enum hearth_guess_when when)
 {
     (void)layer;
     (void)phase;
     const struct hearth_neurons *n = state;
-    return n->setup.model->load.overlap == HEARTH_OVERLAP_ALL && hearth_neuron_steps_may_guess(n);
+    return n->setup.model->load.overlap == HEARTH_OVERLAP_ALL && n->guessing.when <= when;
 }
 
 static size_t absent(const void *state, uint32_t number, size_t first, size_t end, uint32_t *ids)
@@ -605,6 +606,9 @@ static void stats(const void *state, struct hearth_streaming_stats *out)
     out->neuron_hits = c.hits;
     out->neuron_late_hits = c.late_hits;
     out->neuron_misses = c.misses;
+    out->steps_guessed_early = n->guessing.steps[HEARTH_GUESS_EARLY];
+    out->steps_guessed_late = n->guessing.steps[HEARTH_GUESS_LATE];
+    out->steps_not_guessed = n->guessing.steps[HEARTH_GUESS_NEVER];
 }
 
 static uint64_t memory(const void *state)

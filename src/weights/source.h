@@ -47,6 +47,13 @@ struct hearth_want {
     struct hearth_weight gate, up, down;
 };
 
+// When a step guesses what a layer will want.
+enum hearth_guess_when {
+    HEARTH_GUESS_EARLY, // while the layer before is computed
+    HEARTH_GUESS_LATE,  // before the layer's own attention
+    HEARTH_GUESS_NEVER,
+};
+
 // What will probably be wanted of a space.
 struct hearth_hint {
     uint32_t space;
@@ -141,8 +148,8 @@ struct hearth_source_ops {
     float *(*scores)(void *state, uint32_t space);
     void (*settle)(void *state); // what is left to do after the last want; any thread, beside other work
 
-    // Whether hints at the layer's wants are of use in this phase.
-    bool (*takes_hints)(const void *state, int layer, enum hearth_phase phase);
+    // Whether hints at the layer's wants are of use in this phase, and in steps, of those made then.
+    bool (*takes_hints)(const void *state, int layer, enum hearth_phase phase, enum hearth_guess_when when);
     // Of neurons [first, end) of a space, those that are neither in memory nor on their way. Any thread.
     size_t (*absent)(const void *state, uint32_t space, size_t first, size_t end, uint32_t *ids);
     // These spaces, HEARTH_STEP_ROWS at most, will probably be wanted next, and are read when there is nothing

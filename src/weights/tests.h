@@ -7,6 +7,7 @@
 
 struct hearth_weights_tests {
     bool always;         // what all fits streams none the less
+    bool early;          // neurons are always guessed early, whatever is fastest
     bool weights_only;   // the budget does not count what the process holds beside the session
     size_t piece_bytes;  // of prompts, 0: as ever
     uint32_t slab_bytes; // of the neuron cache, 0: as ever
