@@ -566,9 +566,9 @@ int hearth_cli_open_with_text(struct hearth_model **model, struct hearth_buffer 
     return hearth_cli_open_model(model, o, false);
 }
 
-static int check_files(const struct hearth_options *o, const char *command, const char *made)
+static int check_files(const struct hearth_options *o, const char *name, const char *made)
 {
-    const struct hearth_command *cmd = hearth_command_find(command);
+    const struct hearth_command *cmd = hearth_command_find(name);
     if (!o->file)
         return hearth_cli_usage(cmd, "-f is missing: which text should be run through the model?");
     if (!o->out)
@@ -579,10 +579,10 @@ static int check_files(const struct hearth_options *o, const char *command, cons
 }
 
 int hearth_cli_open_to_make(struct hearth_model **model, hearth_token **tokens, size_t *n_tokens,
-                            const struct hearth_options *o, const char *command, const char *made)
+                            const struct hearth_options *o, const char *name, const char *made)
 {
     struct hearth_buffer text = {0};
-    int status = check_files(o, command, made);
+    int status = check_files(o, name, made);
     if (!status)
         status = hearth_cli_open_with_text(model, &text, o);
     if (!status)

@@ -110,10 +110,10 @@ int hearth_cli_threads(const struct hearth_options *o);
 int hearth_cli_open_with_text(struct hearth_model **model, struct hearth_buffer *text,
                               const struct hearth_options *o);
 // For commands that make a file of a model and a text: refuses to go on without --file or -o, or where -o
-// would replace one of them; then the same with the text's tokens in its place, a new array. command: its
-// name; made: what goes to -o, such as "the profile".
+// would replace one of them; then the same with the text's tokens in its place, a new array. name: the
+// command's; made: what goes to -o, such as "the profile".
 int hearth_cli_open_to_make(struct hearth_model **model, hearth_token **tokens, size_t *n_tokens,
-                            const struct hearth_options *o, const char *command, const char *made);
+                            const struct hearth_options *o, const char *name, const char *made);
 // Tokens of a text as a new array; the caller frees it. Prints any error and returns an exit status.
 int hearth_cli_tokenize(const struct hearth_model *model, const char *text, size_t n, int flags,
                         hearth_token **tokens, size_t *n_tokens);
