@@ -81,20 +81,20 @@ static void end_step(struct hearth_guessing *g, uint64_t took)
 
 void hearth_guessing_request(struct hearth_guessing *g, int layer, int n_tokens, bool alone, uint64_t now_ns)
 {
-    if (layer <= g->layer || !g->began) {
+    if (layer < g->layer || !g->began) {
         g->began = now_ns;
         g->n_now = n_tokens;
         g->alone = alone;
-    } else if (layer == g->last_layer) {
+    } else if (layer > g->layer && layer == g->last_layer) { // it may ask several times
         end_step(g, now_ns - g->began);
     }
     g->last_layer = layer > g->last_layer ? layer : g->last_layer;
     g->layer = layer;
 }
 
-void hearth_guessing_begin(struct hearth_guessing *g, bool late, bool never)
+void hearth_guessing_begin(struct hearth_guessing *g, bool early, bool late, bool never)
 {
     *g = (struct hearth_guessing){
-        .can = {[HEARTH_GUESS_EARLY] = true, [HEARTH_GUESS_LATE] = late, [HEARTH_GUESS_NEVER] = never}};
+        .can = {[HEARTH_GUESS_EARLY] = early, [HEARTH_GUESS_LATE] = late, [HEARTH_GUESS_NEVER] = never}};
     begin_trial(g, 1);
 }

@@ -31,9 +31,10 @@ struct hearth_guessing {
     int layer, last_layer; // of the latest request; the highest so far
 };
 
-// late, never: whether guesses can be made late, or not at all.
-void hearth_guessing_begin(struct hearth_guessing *g, bool late, bool never);
-// A step's layer asks for neurons, at the time now_ns. The layers of a step come in ascending order.
+// Which ways there are: one at least.
+void hearth_guessing_begin(struct hearth_guessing *g, bool early, bool late, bool never);
+// A step's layer asks for neurons, at the time now_ns. The layers of a step come in ascending order, each once or several
+// times.
 void hearth_guessing_request(struct hearth_guessing *g, int layer, int n_tokens, bool alone, uint64_t now_ns);
 
 #endif

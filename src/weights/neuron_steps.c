@@ -360,8 +360,9 @@ void hearth_neuron_steps_begin(struct hearth_neurons *n)
     const struct hearth_hparams *hp = &n->setup.model->hp;
     const bool is_certain = hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS && !hp->n_expert;
     const struct hearth_weights_tests *tests = n->setup.model->load.tests;
-    const bool try = !is_certain && !(tests && tests->early);
-    hearth_guessing_begin(&n->guessing, try && !hp->n_expert, try);
+    const bool may = n->setup.model->load.overlap == HEARTH_OVERLAP_ALL;
+    const bool try = may && !is_certain && !(tests && tests->early);
+    hearth_guessing_begin(&n->guessing, may, try && !hp->n_expert, try || !may);
     for (uint32_t i = 0; i < n->n_spaces; i++)
         n->want_of_space[i] = -1;
 }

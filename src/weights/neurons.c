@@ -88,7 +88,7 @@ static bool takes_hints(const void *state, int layer, enum hearth_phase phase, e
     (void)layer;
     (void)phase;
     const struct hearth_neurons *n = state;
-    return n->setup.model->load.overlap == HEARTH_OVERLAP_ALL && n->guessing.when <= when;
+    return n->guessing.when <= when;
 }
 
 static size_t absent(const void *state, uint32_t number, size_t first, size_t end, uint32_t *ids)

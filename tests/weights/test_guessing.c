@@ -30,7 +30,7 @@ static void test_fastest_is_found(void **state)
         uint64_t took[HEARTH_GUESSING_WAYS] = {1000, 1000, 1000};
         took[fastest] = 900;
         struct hearth_guessing g;
-        hearth_guessing_begin(&g, true, true);
+        hearth_guessing_begin(&g, true, true, true);
         assert_int_equal(g.when, HEARTH_GUESS_EARLY);
         steps(&g, 3 * HEARTH_GUESSING_ROUNDS + 1, took);
         for (int i = 0; i < 100; i++, steps(&g, 1, took))
@@ -43,7 +43,7 @@ static void test_slow_ones_go_soon(void **state)
 {
     (void)state;
     struct hearth_guessing g;
-    hearth_guessing_begin(&g, true, true);
+    hearth_guessing_begin(&g, true, true, true);
     steps(&g, 100, (uint64_t[]){1000, 2000, 3000});
     assert_int_equal(g.steps[HEARTH_GUESS_LATE], 3);
     assert_int_equal(g.steps[HEARTH_GUESS_NEVER], 3);
@@ -55,7 +55,7 @@ static void test_equal_ways(void **state)
 {
     (void)state;
     struct hearth_guessing g;
-    hearth_guessing_begin(&g, true, true);
+    hearth_guessing_begin(&g, true, true, true);
     for (int i = 0; i < 1000; i++)
         for (int layer = 0; layer < LAYERS; layer++)
             hearth_guessing_request(&g, layer, 1, true, now += 1000);
@@ -67,7 +67,7 @@ static void test_change_is_found(void **state)
 {
     (void)state;
     struct hearth_guessing g;
-    hearth_guessing_begin(&g, true, true);
+    hearth_guessing_begin(&g, true, true, true);
     steps(&g, 100, (uint64_t[]){1000, 1500, 2000});
     assert_int_equal(g.when, HEARTH_GUESS_EARLY);
     steps(&g, 1100, (uint64_t[]){2000, 1500, 1000});
@@ -79,13 +79,30 @@ static void test_few_ways(void **state)
 {
     (void)state;
     struct hearth_guessing g;
-    hearth_guessing_begin(&g, false, true);
+    hearth_guessing_begin(&g, true, false, true);
     steps(&g, 2000, (uint64_t[]){2000, 1, 1000});
     assert_int_equal(g.steps[HEARTH_GUESS_LATE], 0);
     assert_int_equal(g.when, HEARTH_GUESS_NEVER);
-    hearth_guessing_begin(&g, false, false);
+    hearth_guessing_begin(&g, true, false, false);
     steps(&g, 2000, (uint64_t[]){2000, 1, 1});
     assert_int_equal(g.steps[HEARTH_GUESS_EARLY], 1999); // the first one tells how many layers there are
+    hearth_guessing_begin(&g, false, false, true);
+    steps(&g, 2000, (uint64_t[]){1, 1, 1000});
+    assert_int_equal(g.when, HEARTH_GUESS_NEVER);
+}
+
+// A layer that asks several times is a part of its step.
+static void test_layers_that_ask_twice(void **state)
+{
+    (void)state;
+    struct hearth_guessing g;
+    hearth_guessing_begin(&g, true, true, true);
+    for (int i = 0; i < 100; i++)
+        for (int k = 0; k < 2 * LAYERS; k++)
+            hearth_guessing_request(&g, k / 2, 1, true, now += g.when == HEARTH_GUESS_LATE ? 1000 : 2000);
+    assert_int_equal(g.when, HEARTH_GUESS_LATE);
+    assert_int_equal(g.steps[HEARTH_GUESS_EARLY] + g.steps[HEARTH_GUESS_LATE] + g.steps[HEARTH_GUESS_NEVER],
+                     99);
 }
 
 // Steps beside a prompt, and those of other numbers of tokens, are not compared with the rest.
@@ -93,7 +110,7 @@ static void test_other_steps(void **state)
 {
     (void)state;
     struct hearth_guessing g;
-    hearth_guessing_begin(&g, true, true);
+    hearth_guessing_begin(&g, true, true, true);
     for (int i = 0; i < 40; i++) {
         const int rounds = g.rounds;
         const enum hearth_guess_when when = g.when;
@@ -109,9 +126,13 @@ static void test_other_steps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fastest_is_found), cmocka_unit_test(test_slow_ones_go_soon),
-        cmocka_unit_test(test_equal_ways),       cmocka_unit_test(test_change_is_found),
-        cmocka_unit_test(test_few_ways),         cmocka_unit_test(test_other_steps),
+        cmocka_unit_test(test_fastest_is_found),
+        cmocka_unit_test(test_slow_ones_go_soon),
+        cmocka_unit_test(test_equal_ways),
+        cmocka_unit_test(test_change_is_found),
+        cmocka_unit_test(test_few_ways),
+        cmocka_unit_test(test_other_steps),
+        cmocka_unit_test(test_layers_that_ask_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
