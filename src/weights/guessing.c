@@ -63,9 +63,9 @@ static void judge(struct hearth_guessing *g)
 static void end_step(struct hearth_guessing *g, uint64_t took)
 {
     g->steps[g->when]++;
-    const bool other = g->n_now != g->n_tokens || !g->alone;
-    if (!is_trial(g) || other) {
-        if (++g->since >= (other && is_trial(g) ? OTHER : LASTS))
+    const bool trial = is_trial(g), other = g->n_now != g->n_tokens || !g->alone;
+    if (!trial || other) {
+        if (++g->since >= (trial ? OTHER : LASTS))
             begin_trial(g, g->n_now);
         return;
     }

@@ -23,14 +23,20 @@ static void steps(struct hearth_guessing *g, int n, const uint64_t *took)
         step(g, took, 1, true);
 }
 
+static struct hearth_guessing all_ways(void)
+{
+    struct hearth_guessing g;
+    hearth_guessing_begin(&g, true, true, true);
+    return g;
+}
+
 static void test_fastest_is_found(void **state)
 {
     (void)state;
     for (int fastest = 0; fastest < HEARTH_GUESSING_WAYS; fastest++) {
         uint64_t took[HEARTH_GUESSING_WAYS] = {1000, 1000, 1000};
         took[fastest] = 900;
-        struct hearth_guessing g;
-        hearth_guessing_begin(&g, true, true, true);
+        struct hearth_guessing g = all_ways();
         assert_int_equal(g.when, HEARTH_GUESS_EARLY);
         steps(&g, 3 * HEARTH_GUESSING_ROUNDS + 1, took);
         for (int i = 0; i < 100; i++, steps(&g, 1, took))
@@ -42,8 +48,7 @@ static void test_fastest_is_found(void **state)
 static void test_slow_ones_go_soon(void **state)
 {
     (void)state;
-    struct hearth_guessing g;
-    hearth_guessing_begin(&g, true, true, true);
+    struct hearth_guessing g = all_ways();
     steps(&g, 100, (uint64_t[]){1000, 2000, 3000});
     assert_int_equal(g.steps[HEARTH_GUESS_LATE], 3);
     assert_int_equal(g.steps[HEARTH_GUESS_NEVER], 3);
@@ -54,8 +59,7 @@ static void test_slow_ones_go_soon(void **state)
 static void test_equal_ways(void **state)
 {
     (void)state;
-    struct hearth_guessing g;
-    hearth_guessing_begin(&g, true, true, true);
+    struct hearth_guessing g = all_ways();
     for (int i = 0; i < 1000; i++)
         for (int layer = 0; layer < LAYERS; layer++)
             hearth_guessing_request(&g, layer, 1, true, now += 1000);
@@ -66,8 +70,7 @@ static void test_equal_ways(void **state)
 static void test_change_is_found(void **state)
 {
     (void)state;
-    struct hearth_guessing g;
-    hearth_guessing_begin(&g, true, true, true);
+    struct hearth_guessing g = all_ways();
     steps(&g, 100, (uint64_t[]){1000, 1500, 2000});
     assert_int_equal(g.when, HEARTH_GUESS_EARLY);
     steps(&g, 1100, (uint64_t[]){2000, 1500, 1000});
@@ -95,8 +98,7 @@ static void test_few_ways(void **state)
 static void test_layers_that_ask_twice(void **state)
 {
     (void)state;
-    struct hearth_guessing g;
-    hearth_guessing_begin(&g, true, true, true);
+    struct hearth_guessing g = all_ways();
     for (int i = 0; i < 100; i++)
         for (int k = 0; k < 2 * LAYERS; k++)
             hearth_guessing_request(&g, k / 2, 1, true, now += g.when == HEARTH_GUESS_LATE ? 1000 : 2000);
@@ -109,8 +111,7 @@ static void test_layers_that_ask_twice(void **state)
 static void test_other_steps(void **state)
 {
     (void)state;
-    struct hearth_guessing g;
-    hearth_guessing_begin(&g, true, true, true);
+    struct hearth_guessing g = all_ways();
     for (int i = 0; i < 40; i++) {
         const int rounds = g.rounds;
         const enum hearth_guess_when when = g.when;
