@@ -3,6 +3,7 @@
 #include "convert/convert.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,13 +45,14 @@ struct block {
     size_t step;          // of such columns each so many-th is one
     uint8_t *dst;
     size_t to_stride;
-    float *rows;     // [workers][k]
-    uint8_t *gather; // [workers][k * element_bytes] of turned rows
+    float *rows;         // [workers][k]
+    uint8_t *gather;     // [workers][k * element_bytes] of turned rows
+    atomic_bool unsound; // a row has numbers that the new format cannot hold
 };
 
 static void convert_row(void *arg, int task, int worker)
 {
-    const struct block *b = arg;
+    struct block *b = arg;
     float *row = b->rows + (size_t)worker * b->k;
     const size_t bytes = b->element_bytes;
     const uint8_t *src = b->src + (size_t)task * b->k * bytes;
@@ -62,7 +64,8 @@ static void convert_row(void *arg, int task, int worker)
         src = gathered;
     }
     b->from->decode(src, row, b->k);
-    b->to->encode(row, b->dst + (size_t)task * b->to_stride, b->k);
+    if (!hearth_encode_checked(b->to, row, b->dst + (size_t)task * b->to_stride, b->k) && b->from != b->to)
+        b->unsound = true;
 }
 
 static int report_progress(struct converter *c, uint64_t n)
@@ -75,9 +78,15 @@ static int report_progress(struct converter *c, uint64_t n)
     return HEARTH_OK;
 }
 
-static int encode(struct converter *c, struct block *b, size_t n)
+static int encode(struct converter *c, const struct hearth_hf_piece *p, struct block *b, size_t n)
 {
     hearth_pool_run(c->pool, convert_row, b, (int)n);
+    if (b->unsound)
+        return hearth_fail(
+            c->err, HEARTH_E_FORMAT,
+            "%s: tensor %.200s has weights that are infinite, not a number, or too large for %s: "
+            "convert to %s, or start from a sound file",
+            hearth_file_path(p->from->file), p->from->name, b->to->name, b->from->name);
     const int rc = hearth_gguf_write(c->out, b->dst, n * b->to_stride, c->err);
     return rc ? rc : report_progress(c, n * b->k * b->element_bytes);
 }
@@ -129,7 +138,7 @@ static int convert_rows(struct converter *c, const struct hearth_hf_tensor *t,
         const size_t n = p->rows - row < rows_at_once ? (size_t)(p->rows - row) : rows_at_once;
         rc = read_rows(c, t, p, row, n, src, b->element_bytes);
         if (!rc)
-            rc = encode(c, b, n);
+            rc = encode(c, p, b, n);
     }
     return rc;
 }
@@ -147,7 +156,7 @@ static int convert_columns(struct converter *c, const struct hearth_hf_piece *p,
                                src + (size_t)row * b->strip_cols * b->element_bytes, b->element_bytes);
         for (size_t i = 0; i < n && !rc; i += rows_at_once) {
             b->src = src + i * b->step * b->element_bytes;
-            rc = encode(c, b, n - i < rows_at_once ? n - i : rows_at_once);
+            rc = encode(c, p, b, n - i < rows_at_once ? n - i : rows_at_once);
         }
     }
     return rc;

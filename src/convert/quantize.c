@@ -3,6 +3,7 @@
 #include "convert/quantize.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,14 +47,16 @@ struct block {
     uint8_t *dst;
     float *rows; // [workers][k]
     size_t from_stride, to_stride;
+    atomic_bool unsound; // a row has numbers that the new format cannot hold
 };
 
 static void convert_row(void *arg, int task, int worker)
 {
-    const struct block *b = arg;
+    struct block *b = arg;
     float *row = b->rows + (size_t)worker * b->k;
     b->from->decode(b->src + (size_t)task * b->from_stride, row, b->k);
-    b->to->encode(row, b->dst + (size_t)task * b->to_stride, b->k);
+    if (!hearth_encode_checked(b->to, row, b->dst + (size_t)task * b->to_stride, b->k))
+        b->unsound = true;
 }
 
 static int report_progress(struct quantizer *q, uint64_t n)
@@ -66,6 +69,16 @@ static int report_progress(struct quantizer *q, uint64_t n)
     return HEARTH_OK;
 }
 
+static int refuse_unsound(struct quantizer *q, const struct step *s)
+{
+    const char *from = hearth_type_info(s->tensor->type)->name, *to = hearth_type_info(s->type)->name;
+    return hearth_fail(
+        q->err, HEARTH_E_FORMAT,
+        "%s: tensor %s has weights that are infinite, not a number, or too large for %s: keep it as "
+        "it is (--tensor-type %s=%s), or start from a sound file",
+        hearth_gguf_path(q->in), s->tensor->name.s, to, s->tensor->name.s, from);
+}
+
 static int convert_blocks(struct quantizer *q, const struct step *s, struct block *b, size_t rows_at_once)
 {
     int rc = HEARTH_OK;
@@ -75,7 +88,8 @@ static int convert_blocks(struct quantizer *q, const struct step *s, struct bloc
                               q->err);
         if (!rc) {
             hearth_pool_run(q->pool, convert_row, b, (int)n);
-            rc = hearth_gguf_write(q->out, b->dst, n * b->to_stride, q->err);
+            rc = b->unsound ? refuse_unsound(q, s)
+                            : hearth_gguf_write(q->out, b->dst, n * b->to_stride, q->err);
         }
         if (!rc)
             rc = report_progress(q, n * b->from_stride);

@@ -9,7 +9,8 @@
 // 2. The units' scales become small integers times the block's f16 factor. Neighbouring integers are tried
 //    too: elements are rounded again, so the nearest integer is not always the best.
 // 3. Least squares over all integers gives new factors of the block, which are kept if they are better.
-// Elements that are not finite give an unspecified block, never undefined behaviour.
+// Elements that are not finite give an unspecified block, never undefined behaviour: hearth_encode_checked() tells of
+// them.
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>

@@ -3,6 +3,9 @@
 // inspected and copied.
 #include "quant/quant.h"
 
+#include <math.h>
+#include <string.h>
+
 #include "quant/formats.h"
 
 #define PLAIN(text, bytes)         .name = text, .block_elems = 1, .block_bytes = bytes
@@ -83,4 +86,33 @@ size_t hearth_type_bytes(uint32_t type, uint64_t n)
         return 0;
     size_t bytes;
     return __builtin_mul_overflow(n / info->block_elems, info->block_bytes, &bytes) ? SIZE_MAX : bytes;
+}
+
+// The largest magnitude. NaN counts as larger than all, as its bits are.
+static float largest_of(const float *x, size_t n)
+{
+    int32_t largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        int32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        bits &= 0x7fffffff;
+        largest = bits > largest ? bits : largest;
+    }
+    float size;
+    memcpy(&size, &largest, sizeof size);
+    return size;
+}
+
+bool hearth_encode_checked(const struct hearth_type_info *to, float *x, void *dst, size_t n)
+{
+    const float before = largest_of(x, n), largest_half = 65504.0f;
+    to->encode(x, dst, n);
+    if (before <= largest_half)
+        return true; // no scale is larger than the largest element
+    if (!(before < INFINITY))
+        return false;
+    // A scale that is too large becomes infinite, or its block nothing.
+    to->decode(dst, x, n);
+    const float after = largest_of(x, n);
+    return after < INFINITY && after > before / 4.0f;
 }

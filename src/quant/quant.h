@@ -7,6 +7,7 @@
 #ifndef HEARTH_QUANT_QUANT_H
 #define HEARTH_QUANT_QUANT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -75,6 +76,9 @@ const struct hearth_type_info *hearth_type_info(uint32_t type);
 int hearth_type_by_name(const char *name);
 // Bytes of n elements; 0: n is not a whole number of blocks, or the type is unknown; SIZE_MAX: overflow.
 size_t hearth_type_bytes(uint32_t type, uint64_t n);
+// Encodes n elements as to->encode does. False: an element is infinite or not a number, or too large for the format.
+// x is changed.
+bool hearth_encode_checked(const struct hearth_type_info *to, float *x, void *dst, size_t n);
 
 // IEEE half and bfloat16, round to nearest even; NaN stays NaN.
 float hearth_f16_to_f32(uint16_t h);

@@ -409,6 +409,36 @@ static void change(const char *file, const char *from, const char *to)
     fclose(f);
 }
 
+static char *read_all(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    *n = (size_t)ftell(f);
+    rewind(f);
+    char *data = malloc(*n);
+    assert_non_null(data);
+    assert_int_equal(fread(data, 1, *n, f), *n);
+    fclose(f);
+    return data;
+}
+
+// Gives the last bytes of a file of the folder other values.
+static void change_end(const char *file, const uint8_t *bytes, size_t n)
+{
+    char path[700];
+    size_t size;
+    snprintf(path, sizeof path, "%s/%s", hf_folder, file);
+    uint8_t *all = (uint8_t *)read_all(path, &size);
+    memcpy(all + size - n, bytes, n);
+    unlink(path); // a link
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(all, 1, size, f), size);
+    fclose(f);
+    free(all);
+}
+
 static void drop(const char *file)
 {
     char path[700];
@@ -579,6 +609,31 @@ static void test_code(void **state)
             HEARTH_E_IO, "model_0.pt is missing");
 }
 
+// A weight of 65,536, which F16 has not, and one that is infinite.
+static void test_large_weights(void **state)
+{
+    (void)state;
+    static const uint8_t large[] = {0x80, 0x47}, infinite[] = {0x80, 0x7f};
+    static const char *const shard = "model-00002-of-00002.safetensors";
+    struct hearth_convert_params params = {.recipe = hearth_recipe_by_name("F16"), .n_threads = 1};
+    empty_folder();
+    make_hf("llama");
+    change_end(shard, large, sizeof large);
+    REFUSED(
+        hearth_convert(hf_folder, in_folder("out.gguf"), &params, NULL, &check_error), HEARTH_E_FORMAT,
+        "model-00002-of-00002.safetensors: tensor model.layers.1.self_attn.v_proj.weight has weights that are "
+        "infinite, not a number, or too large for F16: convert to BF16");
+    assert_int_equal(count_files(), 0);
+    params.recipe = hearth_recipe_by_name("Q8_0");
+    CHECK(hearth_convert(hf_folder, in_folder("out.gguf"), &params, NULL, &check_error));
+    make_hf("llama");
+    change_end(shard, infinite, sizeof infinite);
+    REFUSED(hearth_convert(hf_folder, in_folder("out.gguf"), &params, NULL, &check_error), HEARTH_E_FORMAT,
+            "too large for Q8_0");
+    params.recipe = hearth_recipe_by_name("BF16"); // stays as it is
+    CHECK(hearth_convert(hf_folder, in_folder("out.gguf"), &params, NULL, &check_error));
+}
+
 static bool stop(void *arg, float share)
 {
     (void)arg;
@@ -632,20 +687,6 @@ static void write_config(const char *text)
     assert_non_null(f);
     fputs(text, f);
     fclose(f);
-}
-
-static char *read_all(const char *path, size_t *n)
-{
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    fseek(f, 0, SEEK_END);
-    *n = (size_t)ftell(f);
-    rewind(f);
-    char *data = malloc(*n);
-    assert_non_null(data);
-    assert_int_equal(fread(data, 1, *n, f), *n);
-    fclose(f);
-    return data;
 }
 
 // The golden model's folder gives one file, byte by byte, with a config that says all and one that does not.
@@ -974,21 +1015,14 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_llama_cpp),
-        cmocka_unit_test(test_logits),
-        cmocka_unit_test(test_types),
-        cmocka_unit_test(test_tokenizers),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_code),
-        cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_activations),
-        cmocka_unit_test(test_token_types),
-        cmocka_unit_test(test_added_tokens),
-        cmocka_unit_test(test_pretokenizers),
-        cmocka_unit_test(test_silent_configs),
-        cmocka_unit_test(test_published_configs),
-        cmocka_unit_test(test_outer_configs),
-        cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_llama_cpp),      cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_types),          cmocka_unit_test(test_tokenizers),
+        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_code),
+        cmocka_unit_test(test_large_weights),  cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_activations),    cmocka_unit_test(test_token_types),
+        cmocka_unit_test(test_added_tokens),   cmocka_unit_test(test_pretokenizers),
+        cmocka_unit_test(test_silent_configs), cmocka_unit_test(test_published_configs),
+        cmocka_unit_test(test_outer_configs),  cmocka_unit_test(test_templates),
     };
     return cmocka_run_group_tests(tests, make_folder, end);
 }

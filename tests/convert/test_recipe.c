@@ -3,6 +3,7 @@
 // quantiser chose for models of these shapes (tools/oracle/check_recipes.py compares many more).
 #include "check.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -482,6 +483,40 @@ static void test_unreadable(void **state)
     assert_int_equal(access(target, F_OK), -1);
 }
 
+// A weight that would become nonsense without a word, named with what can be done.
+static void test_unsound(void **state)
+{
+    (void)state;
+    static const float values[] = {INFINITY, NAN, 1e9f};
+    static const struct {
+        const char *type;
+        bool refuses[3];
+    } kinds[] = {{"F16", {1, 1, 1}},  {"BF16", {1, 1, 0}}, {"Q4_0", {1, 1, 1}},
+                 {"Q8_0", {1, 1, 1}}, {"Q3_K", {1, 1, 1}}, {"Q6_K", {1, 1, 1}}};
+    struct hearth_error err = {0};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        for (size_t j = 0; j < 3; j++) {
+            float weights[256 * 2] = {0};
+            struct hearth_gguf_writer *w = NULL;
+            const struct hearth_quantize_params p = {
+                .recipe = hearth_recipe_by_name(kinds[i].type), .pure = true, .n_threads = 1};
+            weights[300] = values[j];
+            CHECK(hearth_gguf_writer_open(&w, source, &check_error));
+            CHECK(hearth_gguf_put_str(w, "general.architecture", "llama", 5, &check_error));
+            CHECK(hearth_gguf_put_tensor(w, "output.weight", HEARTH_TYPE_F32, 2, (uint64_t[]){256, 2},
+                                         &check_error));
+            CHECK(hearth_gguf_write(w, weights, sizeof weights, &check_error));
+            CHECK(hearth_gguf_finish(&w, &check_error));
+            unlink(target);
+            const int rc = hearth_quantize(source, target, &p, NULL, &err);
+            if (rc != (kinds[i].refuses[j] ? HEARTH_E_FORMAT : HEARTH_OK))
+                fail_msg("%s of a weight of %g: %d", kinds[i].type, (double)values[j], rc);
+            assert_int_equal(access(target, F_OK), rc ? -1 : 0);
+            if (rc)
+                assert_non_null(strstr(err.message, "(--tensor-type output.weight=F32)"));
+        }
+}
+
 static int name_files(void **state)
 {
     if (make_folder(state))
@@ -494,10 +529,8 @@ static int name_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_unreadable),
+        cmocka_unit_test(test_choices),    cmocka_unit_test(test_names),   cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_unreadable), cmocka_unit_test(test_unsound),
     };
     return cmocka_run_group_tests(tests, name_files, remove_folder);
 }
