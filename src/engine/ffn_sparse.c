@@ -545,6 +545,12 @@ static void settle(void *arg)
     source->ops->settle(source->state);
 }
 
+// Before lists are written anew: what the last pass has left to settle is named by them.
+static void settle_now(const struct pass *p)
+{
+    p->source->ops->settle(p->source->state);
+}
+
 // Has the pass's wants computed as their neurons come into memory.
 static void run_wants(struct pass *p, int n_wants)
 {
@@ -673,6 +679,7 @@ static void end_hot(struct pass *p, int n_units)
         hearth_parallel(p->work->c, rest_task, p, (int)p->end);
         return;
     }
+    settle_now(p);
     hearth_parallel(p->work->c, want_again_task, p, n_units);
     run_wants(p, n_units);
 }
@@ -684,6 +691,7 @@ static void run_clusters(struct pass *p, int n_units)
     p->from = p->n_hot;
     p->end = p->n_clusters;
     if (p->source) {
+        settle_now(p);
         hearth_parallel(ctx, choose_task, p, n_units);
         begin_hot(p);
         run_wants(p, n_units);
@@ -902,7 +910,7 @@ void hearth_sparse_lay_out(struct hearth_sparse_work *w, bool streams, size_t ma
     w->used = hearth_arena_take(a, rows, clusters);
     w->workers = hearth_arena_take(a, (size_t)n_workers, sizeof *w->workers);
     for (int i = 0; i < n_workers; i++) {
-        const struct hearth_sparse_worker worker = lay_out_worker(hearth_cluster_size(f), streams, a);
+        const struct hearth_sparse_worker worker = lay_out_worker(hearth_largest_cluster(hp), streams, a);
         if (w->workers)
             w->workers[i] = worker;
     }
