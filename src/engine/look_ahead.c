@@ -165,7 +165,7 @@ void hearth_look_ahead_lay_out(struct hearth_look_ahead *w, size_t max_rows, siz
                                struct hearth_arena *a)
 {
     const size_t rows = HEARTH_STEP_ROWS, n_neurons = (size_t)hearth_ffn_neurons(w->c->hp);
-    const size_t cluster = hearth_cluster_size(n_neurons);
+    const size_t cluster = hearth_largest_cluster(w->c->hp);
     const size_t spaces = !w->c->hp->n_expert ? 1 : max_rows < rows ? max_rows : rows;
     const int n_workers = hearth_pool_size(w->c->pool);
     w->max_spaces = (int)spaces;

@@ -34,6 +34,14 @@ static inline size_t hearth_most_clusters(const struct hearth_hparams *hp)
     return narrow > widest ? narrow : widest;
 }
 
+// The largest cluster of the model's spaces. A narrower one may have larger clusters than a wider one.
+static inline size_t hearth_largest_cluster(const struct hearth_hparams *hp)
+{
+    const size_t widest = hearth_cluster_size((size_t)(hp->n_expert ? hp->n_ff_exp : hp->n_ff));
+    const size_t narrow = hp->n_ff_narrow ? hearth_cluster_size((size_t)hp->n_ff_narrow) : 0;
+    return narrow > widest ? narrow : widest;
+}
+
 // The rows of a space: of gate and up [E], and of down stored by neuron [E]. The first `resident`
 // neurons are in matrices. In a model in memory these are all neurons. Otherwise the rest are
 // bundles in the neuron cache.

@@ -346,7 +346,7 @@ static int need(void *state, struct hearth_source_need *out, struct hearth_error
              hearth_region_bytes(n->lists.size) +
              (n->shares ? (uint64_t)n->n_spaces * n->n_neurons * sizeof *n->shares : 0); // while opening
     // A request goes on as long as one cluster at a time fits.
-    p->least_reserve = (uint32_t)hearth_cluster_size(n->n_neurons);
+    p->least_reserve = (uint32_t)hearth_largest_cluster(&n->setup.model->hp);
     out->resident = n->resident;
     out->quota = n->quota;
     out->quota_most = n->quota_most;
@@ -543,7 +543,7 @@ static int fill(void *state, const struct hearth_budget_plan *plan, struct heart
     n->shares = NULL;
     for (uint32_t i = 0; i < n->n_spaces; i++)
         n->spaces[i].share = NULL;
-    if (!n->on) {
+    if (!rc && !n->on) { // else reads may still be under way
         hearth_region_close(&n->buffers);
         hearth_region_close(&n->staging);
         hearth_region_close(&n->tables);

@@ -328,6 +328,13 @@ static void test_clusters(void **state)
         assert_true(hearth_cluster_count(f[i]) * size[i] >= f[i]);
         assert_true((hearth_cluster_count(f[i]) - 1) * size[i] < f[i]);
     }
+    // Of two widths, the narrower one may have the larger clusters.
+    assert_int_equal(hearth_largest_cluster(&(struct hearth_hparams){.n_ff = 1344, .n_ff_narrow = 896}), 448);
+    assert_int_equal(hearth_largest_cluster(&(struct hearth_hparams){.n_ff = 28672, .n_ff_narrow = 14336}),
+                     896);
+    assert_int_equal(hearth_largest_cluster(&(struct hearth_hparams){.n_ff = 1344}), 336);
+    assert_int_equal(
+        hearth_largest_cluster(&(struct hearth_hparams){.n_ff = 9000, .n_expert = 8, .n_ff_exp = 928}), 240);
 }
 
 // ---- traces
