@@ -290,11 +290,12 @@ static bool take_until(struct hearth_lock *lock, uint64_t until)
     if (!mine) {
         bool late = false;
         lock->n_waiting++;
-        while (!lock->given && !late)
+        do // whoever it has been given to, it is not this thread
             if (until)
                 late = !hearth_condition_wait_until(&lock->handed, &lock->mutex, until);
             else
                 pthread_cond_wait(&lock->handed, &lock->mutex);
+        while (!lock->given && !late);
         lock->n_waiting--;
         mine = lock->given;
         lock->given = false;

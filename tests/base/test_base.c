@@ -409,8 +409,7 @@ static void *take_again(void *arg)
     return NULL;
 }
 
-// How often of 20 times the lock comes before the other thread has had it more than twice: once it goes on, and
-// once it may have begun on the way.
+// How often of 20 times the lock comes before the other thread, which has it, has had it again.
 static int count_soon(struct taker *t)
 {
     int n_soon = 0;
@@ -421,7 +420,7 @@ static int count_soon(struct taker *t)
         else
             while (!hearth_lock_take_within(t->lock, 1000000000))
                 ;
-        n_soon += atomic_load(&t->turns) - before <= 2;
+        n_soon += atomic_load(&t->turns) == before;
         hearth_lock_drop(t->lock);
     }
     return n_soon;
