@@ -40,6 +40,8 @@ static void visit(struct hearth_cache *c, struct hearth_cache_space *s)
     if (s->last_step != c->step)
         s->now++;
     s->last_step = c->step;
+    if (s->now >= 2 * HEARTH_CACHE_AGE && c->policy->age)
+        c->policy->age(c, s, HEARTH_CACHE_AGE);
 }
 
 static uint32_t state_of(const struct hearth_cache_space *s, uint32_t neuron)

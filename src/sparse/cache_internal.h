@@ -18,7 +18,7 @@ struct hearth_cache_space {
     uint32_t stride;      // of bundles in the file
     uint64_t file_offset; // file offset of bundle 0
     uint32_t size_class;
-    uint32_t now;              // visits so far
+    uint32_t now;              // visits so far, less those that `age` has taken off
     const float *scores;       // [F] of the last visit, or NULL
     uint64_t last_step;        // step of the last visit
     uint32_t n_cached;         // neurons with a slot
@@ -45,6 +45,8 @@ struct hearth_cache_policy {
     void (*trim)(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t n);
     // Starts the history from a profile; may be NULL.
     void (*seed)(const struct hearth_cache *c, struct hearth_cache_space *s, const float *share);
+    // Takes so many visits off `now` and off the history, every HEARTH_CACHE_AGE of them; may be NULL.
+    void (*age)(const struct hearth_cache *c, struct hearth_cache_space *s, uint32_t visits);
 };
 
 struct hearth_cache_slab {
@@ -62,7 +64,8 @@ struct hearth_cache_class {
     uint32_t n_cold;    // number of its spaces that are not wholly resident
 };
 
-#define HEARTH_CACHE_LOG_STEP  4 // resolution of the table below
+#define HEARTH_CACHE_AGE       (1u << 20) // times of this many visits, and as many again, fit into words
+#define HEARTH_CACHE_LOG_STEP  4          // resolution of the table below
 #define HEARTH_CACHE_LOG_UNITS 1024
 #define HEARTH_CACHE_LOG_TABLE (11 * HEARTH_CACHE_LOG_UNITS / HEARTH_CACHE_LOG_STEP)
 

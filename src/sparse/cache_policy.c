@@ -165,15 +165,33 @@ static void lfru_trim(struct hearth_cache *c, struct hearth_cache_space *s, uint
 // ---- decayed frequency
 //
 // A neuron's worth is C = sum over its uses of 2^(-age / half life). All worths decay alike, so only uses
-// change their order. The word log2 C + now / half life, in 1/1024, never has to be aged and keeps the same
-// order. A use adds 1 to C, which is the logarithm of a sum, from a table. 0 means never used.
+// change their order. The word log2 C + now / half life, in 1/1024, keeps the same order as time goes on; once
+// in a million visits that much time is taken off all words, which would not hold more. A use adds 1 to C,
+// which is the logarithm of a sum, from a table. 0 means never used.
 
 #define ORIGIN   (64u * HEARTH_CACHE_LOG_UNITS) // keeps the logarithm of small worths above 0
 #define NO_WORTH 1e-12
 
+static uint32_t units_of(uint32_t visits, uint32_t half_life)
+{
+    return (uint32_t)((uint64_t)visits * HEARTH_CACHE_LOG_UNITS / half_life);
+}
+
 static uint32_t time_of(const struct hearth_cache_space *s, uint32_t half_life)
 {
-    return ORIGIN + (uint32_t)((uint64_t)s->now * HEARTH_CACHE_LOG_UNITS / half_life);
+    return ORIGIN + units_of(s->now, half_life);
+}
+
+// Takes the time of so many visits off the words at `first`, first + step, ... What becomes less than 0 is as if never
+// used.
+static void take_off(struct hearth_cache_space *s, uint32_t first, uint32_t step, uint32_t half_life,
+                     uint32_t visits)
+{
+    const uint32_t off = units_of(s->now, half_life) - units_of(s->now - visits, half_life);
+    for (size_t i = 0; i < s->n_neurons; i++) {
+        uint32_t *word = &s->history[first + i * step];
+        *word = *word > off ? *word - off : 0;
+    }
 }
 
 // log2(2^a + 2^b) in 1/1024.
@@ -187,6 +205,12 @@ static uint32_t add_logs(const struct hearth_cache *c, uint32_t a, uint32_t b)
 static void decayed_touch(const struct hearth_cache *c, struct hearth_cache_space *s, uint32_t neuron)
 {
     s->history[neuron] = add_logs(c, s->history[neuron], time_of(s, c->half_life));
+}
+
+static void decayed_age(const struct hearth_cache *c, struct hearth_cache_space *s, uint32_t visits)
+{
+    take_off(s, 0, 1, c->half_life, visits);
+    s->now -= visits;
 }
 
 static void decayed_trim(struct hearth_cache *c, struct hearth_cache_space *s, uint32_t n)
@@ -222,6 +246,13 @@ static void two_speed_touch(const struct hearth_cache *c, struct hearth_cache_sp
     uint32_t *h = &s->history[2 * (size_t)neuron];
     h[0] = add_logs(c, h[0], time_of(s, c->half_life));
     h[1] = add_logs(c, h[1], time_of(s, FAST_HALF_LIFE));
+}
+
+static void two_speed_age(const struct hearth_cache *c, struct hearth_cache_space *s, uint32_t visits)
+{
+    take_off(s, 0, 2, c->half_life, visits);
+    take_off(s, 1, 2, FAST_HALF_LIFE, visits);
+    s->now -= visits;
 }
 
 // The logarithm of a worth at time now, with ORIGIN for 1.
@@ -398,11 +429,12 @@ static void s3_trim(struct hearth_cache *c, struct hearth_cache_space *s, uint32
 // ---- the table
 
 static const struct hearth_cache_policy policies[] = {
-    {"twospeed", 2, 0, two_speed_touch, no_bookkeeping, no_bookkeeping, two_speed_trim, two_speed_seed},
-    {"decayed", 1, 0, decayed_touch, no_bookkeeping, no_bookkeeping, decayed_trim, decayed_seed},
-    {"lru", 1, 0, lru_touch, no_bookkeeping, no_bookkeeping, lru_trim, NULL},
-    {"lfru", 2, 0, lfru_touch, lfru_insert, no_bookkeeping, lfru_trim, NULL},
-    {"s3fifo", 2, 3, s3_touch, s3_insert, s3_remove, s3_trim, NULL},
+    {"twospeed", 2, 0, two_speed_touch, no_bookkeeping, no_bookkeeping, two_speed_trim, two_speed_seed,
+     two_speed_age},
+    {"decayed", 1, 0, decayed_touch, no_bookkeeping, no_bookkeeping, decayed_trim, decayed_seed, decayed_age},
+    {"lru", 1, 0, lru_touch, no_bookkeeping, no_bookkeeping, lru_trim, NULL, NULL},
+    {"lfru", 2, 0, lfru_touch, lfru_insert, no_bookkeeping, lfru_trim, NULL, NULL},
+    {"s3fifo", 2, 3, s3_touch, s3_insert, s3_remove, s3_trim, NULL, NULL},
 };
 
 const struct hearth_cache_policy *hearth_cache_policy_at(int i)

@@ -206,6 +206,24 @@ static void two_speeds_by_hand(void **state)
     hearth_cache_close(&c);
 }
 
+// What was hot for longer than a word can count the time of makes room for what is hot now.
+static void after_millions_of_visits(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"twospeed", "decayed"};
+    for (int i = 0; i < 2; i++) {
+        struct hearth_cache *c = open_one(names[i], 12, 2);
+        for (int k = 0; k < 8500000; k++)
+            USE(c, 0);
+        for (int k = 0; k < 400; k++)
+            USE(c, 1);
+        assert_string_equal(held(c, 12), "ab");
+        USE(c, 2);
+        assert_string_equal(held(c, 12), "bc");
+        hearth_cache_close(&c);
+    }
+}
+
 static void s3fifo_by_hand(void **state)
 {
     (void)state;
@@ -794,6 +812,7 @@ int main(void)
         cmocka_unit_test(lfru_by_hand),
         cmocka_unit_test(decayed_by_hand),
         cmocka_unit_test(two_speeds_by_hand),
+        cmocka_unit_test(after_millions_of_visits),
         cmocka_unit_test(s3fifo_by_hand),
         cmocka_unit_test(lru_against_a_list),
         cmocka_unit_test(decayed_against_real_numbers),
