@@ -28,33 +28,10 @@ void hearth_aligned_free(void *p)
     _aligned_free(p);
 }
 
-static pthread_once_t large_once = PTHREAD_ONCE_INIT;
-static size_t large; // bytes of a large page; 0: this process may not have any
-
-// Only a process whose user may lock pages in memory gets them, and it has to say that it wants to.
-static void look_for_large_pages(void)
-{
-    HANDLE token;
-    TOKEN_PRIVILEGES wish = {.PrivilegeCount = 1, .Privileges = {{.Attributes = SE_PRIVILEGE_ENABLED}}};
-    if (!OpenProcessToken(GetCurrentProcess(), TOKEN_ADJUST_PRIVILEGES | TOKEN_QUERY, &token))
-        return;
-    if (LookupPrivilegeValueW(NULL, L"SeLockMemoryPrivilege", &wish.Privileges[0].Luid) &&
-        AdjustTokenPrivileges(token, FALSE, &wish, 0, NULL, NULL) && GetLastError() == ERROR_SUCCESS)
-        large = GetLargePageMinimum();
-    CloseHandle(token);
-}
-
-// Large pages take what they are made of at once: they are for what will be used whole.
-#define LEAST_LARGE ((size_t)16 << 20)
-
+// No large pages: they take what they are made of at once, and what is lent or grows is to take nothing before it is used.
 void *hearth_os_map(size_t size)
 {
-    pthread_once(&large_once, look_for_large_pages);
-    void *p = NULL;
-    if (large && size >= LEAST_LARGE && size <= SIZE_MAX - large)
-        p = VirtualAlloc(NULL, (size + large - 1) & ~(large - 1), MEM_RESERVE | MEM_COMMIT | MEM_LARGE_PAGES,
-                         PAGE_READWRITE);
-    return p ? p : VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+    return VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
 }
 
 void hearth_os_unmap(void *p, size_t size)
@@ -63,7 +40,6 @@ void hearth_os_unmap(void *p, size_t size)
     (void)VirtualFree(p, 0, MEM_RELEASE);
 }
 
-// A mapping has large pages from its beginning, or not at all.
 void hearth_os_advise_huge(void *p, size_t size)
 {
     (void)p;

@@ -210,10 +210,10 @@ int hearth_reader_wait_or_stop(struct hearth_reader *r, struct hearth_reader_job
     while (job->running && !rc) {
         if (!stop.wanted)
             pthread_cond_wait(&r->over, &r->lock);
-        else if (!is_to_stop(r, stop))
-            wait_a_while(r);
+        else if (is_to_stop(r, stop)) // lets go of the lock, so the job may have ended
+            rc = job->running ? hearth_fail(err, HEARTH_E_INTERRUPTED, "stopped on request") : HEARTH_OK;
         else if (job->running)
-            rc = hearth_fail(err, HEARTH_E_INTERRUPTED, "stopped on request");
+            wait_a_while(r);
     }
     r->stats.wait_ns += start ? hearth_now_ns() - start : 0;
     if (!rc && job->code)

@@ -18,8 +18,6 @@
 // Most attempts at a read that ends with I/O errors, and at one that the system or a signal postpones.
 #define MAX_ERRORS  4
 #define MAX_PUT_OFF 1000
-// A long read is cut into pieces of this size, with which disks reach their full speed.
-#define PIECE ((size_t)1 << 20)
 // Nanoseconds that a throttled store sleeps at a time.
 #define MOST_SLEEP UINT64_C(20000000)
 
@@ -264,30 +262,6 @@ int hearth_store_reap(struct hearth_store *s, struct hearth_read_done *done, int
 int hearth_store_in_flight(const struct hearth_store *s)
 {
     return (int)(s->depth - s->n_free);
-}
-
-int hearth_store_read(struct hearth_store *s, uint64_t offset, void *dst, size_t length, size_t need,
-                      struct hearth_error *err)
-{
-    size_t at = 0;
-    struct hearth_read_done done;
-    int rc = HEARTH_OK;
-    while ((at < length && !rc) || hearth_store_in_flight(s)) {
-        const size_t n = length - at < PIECE ? length - at : PIECE;
-        const struct hearth_read read = {.offset = offset + at,
-                                         .dst = (uint8_t *)dst + at,
-                                         .length = (uint32_t)n,
-                                         .need = (uint32_t)(need <= at      ? 0
-                                                            : need - at < n ? need - at
-                                                                            : n)};
-        if (at < length && !rc && hearth_store_submit(s, &read, 1)) {
-            at += n;
-            continue;
-        }
-        if (hearth_store_reap(s, &done, 1, 1) && done.code && !rc)
-            rc = hearth_fail(err, done.code, "%s", s->error);
-    }
-    return rc;
 }
 
 // ---- opening

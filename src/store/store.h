@@ -96,11 +96,6 @@ int hearth_store_in_flight(const struct hearth_store *store); // not yet reaped
 // Path, offset and reason of the last failed read. Valid until the next call.
 const char *hearth_store_error(const struct hearth_store *store);
 
-// Reads `length` bytes of any number, in several reads, and waits for them. Nothing else may be
-// in flight. HEARTH_E_IO.
-int hearth_store_read(struct hearth_store *store, uint64_t offset, void *dst, size_t length, size_t need,
-                      struct hearth_error *err);
-
 struct hearth_store_stats {
     uint64_t reads, bytes; // completed
     uint64_t retries;      // further attempts, for any reason
