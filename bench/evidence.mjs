@@ -24,10 +24,10 @@ const sets = {
         needs: "$HEARTH_TEST_DATA", command: 'make bench-quality BENCH_ARGS="$QUALITY_ARGS"', long: true,
     },
     kernels: { what: "single kernels beside this machine's limits", where: "docs/speed.md", minutes: 3, command: "make bench-kernels", long: true },
-    dense: { what: "dense 7B, beside llama.cpp", where: "docs/speed.md", minutes: 15, needs: "npm, 9 GB of disk", command: "make bench-dense", long: true },
+    dense: { what: "dense 7B, beside llama.cpp", where: "docs/speed.md", minutes: 12, needs: "npm, 9 GB of disk", command: "make bench-dense", long: true },
     sparse: { what: "sparse 7B in memory, beside llama.cpp", where: "docs/speed.md", minutes: 15, needs: "npm, 10 GB", command: "make bench-sparse", long: true },
     streaming: {
-        what: "sparse 7B with half and a quarter of its neurons in memory, a prompt, the ablation", where: "docs/speed.md", minutes: 30, needs: "npm, 10 GB, root",
+        what: "sparse 7B with half and a quarter of its neurons in memory, a prompt, the ablation", where: "docs/speed.md", minutes: 15, needs: "npm, 10 GB, root",
         command: "make bench-streaming", long: true,
     },
     drift: {
@@ -65,19 +65,19 @@ const sets = {
 const P2 = "PowerInfer-2", P1 = "PowerInfer", TS = "TurboSparse";
 const claims = [
     { claim: "half of the feed-forward part on flash, over llama.cpp's mmap", paper: P2, theirs: "24.6x (mean), 27.8x (most); 11.1 tok/s of Bamboo-7B on a phone",
-        ours: "29.5x (17.8 and 0.60 tok/s), 54x on a day of slower storage (15.6 and 0.29), 2 CPU cores, synthetic 7B", by: "streaming" },
+        ours: "28.6x and 29.5x (17.5 and 0.61, 17.8 and 0.60 tok/s), 54x on a day of slower storage (15.6 and 0.29), 2 CPU cores, synthetic 7B", by: "streaming" },
     { claim: "... with a stream that drifts, as trained models' do", paper: "", theirs: "", ours: "19x (11.8 and 0.61 tok/s), 45 % of the speed in memory, 2 cores of a Zen 5; what the storage can read is 22x", by: "drift" },
-    { claim: "a quarter of it in memory", paper: P2, theirs: "4.7 tok/s (47B, Ace 2), 14.1x llama.cpp over models", ours: "7.6 tok/s (7B), 29 to 32 % of the speed in memory; with a third 58 % (Zen 4), 63 % on a machine with slow memory", by: "streaming" },
-    { claim: "all in memory, sparse over dense llama.cpp", paper: `${P2}, ${TS}`, theirs: "2.24x (phone), 2.08x (PC, CPU)", ours: "2.35x to 2.43x, 2 CPU cores", by: "sparse" },
-    { claim: "half on flash, beside all in memory", paper: P2, theirs: "11.1 of 20 tok/s, 56 %", ours: "61 to 71 % (Zen 5), 78 to 81 % (Zen 4), 88 % on a machine with slow memory", by: "streaming" },
+    { claim: "a quarter of it in memory", paper: P2, theirs: "4.7 tok/s (47B, Ace 2), 14.1x llama.cpp over models", ours: "9.0 tok/s (7B), 15.4x, 39 % of the speed in memory; with a third 58 % (Zen 4), 63 % on a machine with slow memory", by: "streaming" },
+    { claim: "all in memory, sparse over dense llama.cpp", paper: `${P2}, ${TS}`, theirs: "2.24x (phone), 2.08x (PC, CPU)", ours: "2.35x to 2.48x, 2 CPU cores", by: "sparse" },
+    { claim: "half on flash, beside all in memory", paper: P2, theirs: "11.1 of 20 tok/s, 56 %", ours: "71 to 77 % (Zen 5), 78 to 81 % (Zen 4), 88 % on a machine with slow memory", by: "streaming" },
     { claim: "P99 of a token over the mean, half on flash", paper: P2, theirs: "1.79 (Bamboo-7B), 1.41 (47B)", ours: "1.3 to 1.8 (7B, Zen 5), 1.3 (7B, Zen 4), 1.34 (47B at 16 GiB), 1.12 to 1.35 (47B from 6 to 19 GiB)", by: "streaming, large" },
     { claim: "47B with 7 GB of memory", paper: P2, theirs: "2.13 tok/s", ours: "1.28 to 1.33 tok/s (2 cores of a Zen 5); 1.07 to 1.13 (Zen 4), storage busy 97 %; forecast for the phone 2.27", by: "large, studies" },
     { claim: "47B, half on flash (16 GB)", paper: P2, theirs: "9.96 tok/s", ours: "5.46 tok/s (2 cores of a Zen 5); forecast for the phone's CPU 8.02", by: "large, studies" },
     { claim: "47B with 19 GB", paper: P2, theirs: "11.68 tok/s", ours: "8.43 tok/s (2 cores of a Zen 5), 5.95 (Zen 4); forecast for the phone's CPU 9.05", by: "large, studies" },
     { claim: "a model with experts in half of its memory, over llama.cpp's mmap", paper: "", theirs: "", ours: "70x (10.7 and 13.3, and 0.17 tok/s; 30B, 8 of 16 GiB), 39x (11.2 and 12.1, and 0.30; gpt-oss-20b, 8 of 11 GiB), 2 CPU cores, synthetic", by: "experts" },
-    { claim: "best of N: four sequences over one, all in memory", paper: P2, theirs: "1.28x CPU-only with N = 4, by the NPU", ours: "no NPU; four sequences together make 1.59 times the tokens of one (`predict`, 37.1 and 23.4 tok/s)", by: "sparse" },
-    { claim: "prompts of 512, half on flash", paper: P2, theirs: "405 tok/s (NPU), of 721 in memory: 56 %", ours: "59.4 tok/s (CPU), of 61.4 in memory: 97 %", by: "streaming" },
-    { claim: "ablation, half on flash", paper: P2, theirs: "0.40, bundles 1.09, cache 4.18, pipeline 9.60, NPU 11.07 tok/s", ours: "0.46 (llama.cpp), whole layers 1.24, bundles 1.43, cache 10.4, computing meanwhile 11.8, looking ahead 13.5 tok/s, 2 cores of a Zen 4", by: "streaming" },
+    { claim: "best of N: four sequences over one, all in memory", paper: P2, theirs: "1.28x CPU-only with N = 4, by the NPU", ours: "no NPU; four sequences together make 1.59 times the tokens of one (`predict`, 37.1 and 23.4 tok/s); 49.9 tok/s on another day", by: "sparse" },
+    { claim: "prompts of 512, half on flash", paper: P2, theirs: "405 tok/s (NPU), of 721 in memory: 56 %", ours: "54.6 tok/s (CPU), of 59.4 in memory: 92 %", by: "streaming" },
+    { claim: "ablation, half on flash", paper: P2, theirs: "0.40, bundles 1.09, cache 4.18, pipeline 9.60, NPU 11.07 tok/s", ours: "0.60 (llama.cpp), whole layers 1.69, bundles 1.77, cache 12.5, computing meanwhile 14.7, looking ahead 17.0 tok/s, 2 cores of a Zen 5", by: "streaming" },
     { claim: "hit rate of the neuron cache, half in memory", paper: P2, theirs: "95 to 96.5 %", ours: "93.7 % (synthetic), 72.8 % (small trained model, whose activity is even)", by: "cache-trained" },
     { claim: "SiLU model with half of its neurons left out", paper: P2, theirs: "5.3 tok/s, 2.4x LLMFlash", ours: "0.8 tok/s with half of the memory (all neurons, whole layers: 1.5), 7.6 in memory (all: 8.1), made-up weights, 2 cores of a Zen 4: it does not pay here ([streaming.md](streaming.md#gates-first))", by: null },
     { claim: "predictors find the active neurons", paper: P1, theirs: "above 95 %", ours: "98 % of the sum of magnitudes; 74 to 85 % of the active neurons, 41 to 62 % of those named are active (small trained model)", by: "quality" },
@@ -122,9 +122,9 @@ function page() {
 
 What the figures on these pages come from. \`make evidence\` runs the short commands again, \`make
 evidence NAMES="dense sparse"\` those it names, \`NAMES=all\` all, and writes this page. What a command
-prints is kept in \`bench/out/evidence/NAME.txt\`; pages and charts that are made wholly by a command
-(studies.md, quality.md, batch.svg) are written, figures that a page quotes in its text are set
-beside what is printed by hand. Machines of others are shared and differ: a figure belongs to the
+prints is kept in \`bench/out/evidence/NAME.txt\`. Pages and charts that a command makes wholly
+(studies.md, quality.md, batch.svg) are overwritten. Figures within other pages are not: compare
+them with what was printed, and edit them by hand. Machines of others are shared and differ: a figure belongs to the
 machine and day that its page names.
 
 | name | figures | page | command | takes | last run by \`make evidence\` |

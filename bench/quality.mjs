@@ -329,7 +329,7 @@ ${table([named("neurons"), ...common], r.other.sparsified)}
 
 ## Number formats
 
-Of the files in models/, which are Q8_0, written again by \`hearth quantize\`; evaluated as prompts. The first row is the
+Of the two tiny models in models/, which are Q8_0, written again by \`hearth quantize\`; evaluated as prompts. The first row is the
 file itself, so what Q8_0 has lost already is not counted ([formats.md](formats.md) has more about it). Models this small lose more than
 large ones.
 

@@ -37,6 +37,7 @@ struct chat {
         uint64_t prompt, kept, answer, prompt_ns, answer_ns;
     } last, all;
     struct hearth_run_stats stats; // of all answers, for --stats
+    bool has_seed;                 // stats has the first answer's
     bool has_forecast;             // weights stream, and the machine was measured
     struct hearth_prospect forecast;
     struct {

@@ -326,13 +326,15 @@ static int open_generation(struct generation *g, const struct prompt *p)
     if (status)
         return status;
     sampling.params.grammar = c->grammar;
-    if (c->o.seed >= 0) // each answer has its own, so that /regen gives another
+    if (c->o.seed >= 0 && c->o.seed < UINT32_MAX) // each answer has its own, so that /regen gives another
         sampling.params.seed = (uint32_t)(((uint64_t)c->o.seed + c->answers) % UINT32_MAX);
     if (hearth_sampler_open(&g->sampler, hearth_model_info(c->model)->n_vocab, &sampling.params, &err) ||
         hearth_stream_open(&g->stream, c->model, false, true, &err))
         status = hearth_cli_fail(&err);
-    if (!status && !c->answers)
+    if (!status && !c->has_seed) {
         c->stats.seed = hearth_sampler_seed(g->sampler);
+        c->has_seed = true;
+    }
     hearth_cli_sampling_free(&sampling);
     for (size_t i = 0; !status && i < p->n; i++)
         hearth_sampler_accept_prompt(g->sampler, p->tokens[i]);

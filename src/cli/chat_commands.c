@@ -64,7 +64,7 @@ static void show_settings(const struct chat *c)
 
 static bool set_number(struct chat *c, const char *name, double v)
 {
-    const bool whole = floor(v) == v && fabs(v) < 4e9;
+    const bool whole = floor(v) == v;
     if (!strcmp(name, "temp") && v >= 0 && v <= 100)
         c->o.temp = v;
     else if (!strcmp(name, "top-p") && v >= 0 && v <= 1)
@@ -73,7 +73,7 @@ static bool set_number(struct chat *c, const char *name, double v)
         c->o.min_p = v;
     else if (!strcmp(name, "top-k") && whole && v >= 0 && v < 2e9)
         c->o.top_k = (int64_t)v;
-    else if (!strcmp(name, "seed") && whole && v >= -1)
+    else if (!strcmp(name, "seed") && whole && v >= -1 && v <= UINT32_MAX)
         c->o.seed = (int64_t)v;
     else if (!strcmp(name, "predict") && whole && v >= -1 && v < 2e9)
         c->o.n_predict = (int64_t)v, c->limited = true;
@@ -138,7 +138,7 @@ static int save(struct chat *c, const char *path)
     const char *file = *path ? path : c->file;
     if (!file)
         return want_file("/save");
-    if (!hearth_chat_write(c, file))
+    if (hearth_cli_check_text_out(&c->o, file) || !hearth_chat_write(c, file))
         return HEARTH_EXIT_FAILURE;
     hearth_chat_say_written(c, file);
     if (*path)

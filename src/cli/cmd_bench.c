@@ -642,7 +642,7 @@ int hearth_cmd_bench(const struct hearth_options *o)
 {
     struct hearth_bench_output output = {.format = o->output};
     struct hearth_options one, before;
-    int status = HEARTH_EXIT_OK;
+    int status = hearth_cli_check_text_out(o, o->trace);
     if (o->trace && combination(o, 1, &one))
         return hearth_cli_usage(hearth_command_find("bench"),
                                 "--trace is for one model and one value of each option");

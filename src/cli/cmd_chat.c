@@ -34,11 +34,13 @@ static int open_session(struct chat *c)
     struct hearth_session_params params = hearth_cli_session_params(&c->o, n_ctx, 1);
     hearth_cli_fit_ubatch(&params, c->model, &c->o);
     struct hearth_fit fit;
-    hearth_cli_fit(&params, c->model, &c->o, &fit);
+    int status = hearth_cli_fit_or_pack(&params, &c->model, &c->o, &fit);
+    if (status)
+        return status;
     c->has_forecast = fit.kind == HEARTH_FIT_STREAMS &&
                       hearth_cli_forecast(&c->forecast, &c->o, c->model, &params, fit.ram, 0);
     params.progress = hearth_chat_progress;
-    const int status = hearth_cli_open_session(&c->session, c->model, &params);
+    status = hearth_cli_open_session(&c->session, c->model, &params);
     if (status)
         return status;
     hearth_cli_note_unused(&c->o, c->session);
@@ -234,6 +236,8 @@ int hearth_cmd_chat(const struct hearth_options *o)
     c.terminal = hearth_console_is_terminal(0);
     c.dims = hearth_console_is_terminal(1);
     int status = c.messages ? hearth_cli_check_sampling(o) : hearth_cli_error("no memory for the messages");
+    if (!status)
+        status = hearth_cli_check_text_out(o, o->save);
     if (!status)
         status = hearth_cli_read_constraint(o, cmd, &c.gbnf);
     if (!status)

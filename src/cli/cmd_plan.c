@@ -178,9 +178,10 @@ int hearth_cmd_plan(const struct hearth_options *o)
         return hearth_cli_usage(cmd, "give a MODEL to plan for, or a trace to replay with --simulate");
     if (o->prompt && o->file)
         return hearth_cli_usage(cmd, "-p and -f exclude each other");
-    if (!o->simulate)
-        return hearth_cli_plan_model(o);
-    if (o->model)
+    if (o->simulate && o->model)
         return hearth_cli_usage(cmd, "--simulate takes no MODEL: what it needs is in the trace");
-    return simulate(o);
+    const int refused = hearth_cli_check_text_out(o, o->svg);
+    if (refused)
+        return refused;
+    return o->simulate ? simulate(o) : hearth_cli_plan_model(o);
 }

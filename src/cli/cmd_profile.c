@@ -176,7 +176,9 @@ int hearth_cmd_profile(const struct hearth_options *o)
     struct hearth_model *model = NULL;
     hearth_token *tokens = NULL;
     size_t n_tokens = 0;
-    int status = hearth_cli_open_to_make(&model, &tokens, &n_tokens, o, "profile", "the profile");
+    int status = hearth_cli_check_text_out(o, o->svg);
+    if (!status)
+        status = hearth_cli_open_to_make(&model, &tokens, &n_tokens, o, "profile", "the profile");
     if (!status)
         status = write_profile(o, model, tokens, n_tokens, check_fit(o, model, n_tokens));
     if (!status)

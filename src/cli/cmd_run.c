@@ -521,6 +521,10 @@ int hearth_cmd_run(const struct hearth_options *o)
     if (o->logits_out && !strcmp(o->logits_out, "-"))
         return hearth_cli_usage(cmd, "--logits-out -: standard output carries the text; give a file");
     int status = hearth_cli_check_sampling(o);
+    if (!status)
+        status = hearth_cli_check_text_out(o, o->logits_out);
+    if (!status)
+        status = hearth_cli_check_text_out(o, o->trace);
     if (status)
         return status;
     struct run r = {.o = o};

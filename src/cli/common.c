@@ -270,22 +270,45 @@ int hearth_cli_read(const char *path, struct hearth_buffer *out)
     return status;
 }
 
-int hearth_cli_check_out(const char *path)
+// What is there where something is to be written.
+enum occupant { NOTHING, MODEL, UNREADABLE, OTHER };
+
+static enum occupant look_at(const char *path)
 {
     struct hearth_path at;
     char magic[4] = "";
     if (!hearth_path_look(path, &at) || at.kind != HEARTH_PATH_FILE || !at.size)
-        return HEARTH_EXIT_OK;
+        return NOTHING;
     FILE *f = hearth_file_stream(path, "rb");
-    const bool is_gguf = !f || (fread(magic, 1, sizeof magic, f) == sizeof magic &&
-                                (!memcmp(magic, "GGUF", 4) || !memcmp(magic, "PWRI", 4)));
-    if (f)
-        fclose(f);
-    return is_gguf
+    if (!f)
+        return UNREADABLE;
+    const bool is_model = fread(magic, 1, sizeof magic, f) == sizeof magic &&
+                          (!memcmp(magic, "GGUF", 4) || !memcmp(magic, "PWRI", 4));
+    fclose(f);
+    return is_model ? MODEL : OTHER;
+}
+
+int hearth_cli_check_out(const char *path)
+{
+    return look_at(path) != OTHER
                ? HEARTH_EXIT_OK
                : hearth_cli_error("%s is there and no GGUF file: it is not overwritten; remove it first, or "
                                   "give another name",
                                   path);
+}
+
+int hearth_cli_check_text_out(const struct hearth_options *o, const char *path)
+{
+    if (!path)
+        return HEARTH_EXIT_OK;
+    if (look_at(path) == MODEL)
+        return hearth_cli_error("%s is a model: it is not overwritten; give another name", path);
+    const char *const read[] = {o->file,         o->system_file,      o->chat_template_file,
+                                o->grammar_file, o->json_schema_file, o->simulate};
+    for (size_t i = 0; i < sizeof read / sizeof read[0]; i++)
+        if (read[i] && hearth_path_same(read[i], path))
+            return hearth_cli_error("%s is read here: give another name for what is written", path);
+    return HEARTH_EXIT_OK;
 }
 
 int hearth_cli_stdout_close(int status)

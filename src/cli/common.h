@@ -69,6 +69,9 @@ void hearth_cli_await_stdin(const char *message);
 // Whether a model or a profile may be written to `path`: nothing is there, or a GGUF file (PowerInfer's,
 // too), or nothing that could be lost. Says why not, and returns an exit status.
 int hearth_cli_check_out(const char *path);
+// Whether something that is no model may be written to `path` (NULL: nothing is): not to a file that this command
+// reads, nor to any GGUF file. Says why not, and returns an exit status.
+int hearth_cli_check_text_out(const struct hearth_options *o, const char *path);
 // Flushes standard output at the end of a command. Returns `status`, or the status of an error
 // that it printed.
 int hearth_cli_stdout_close(int status);

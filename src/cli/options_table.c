@@ -160,7 +160,7 @@ const struct hearth_option hearth_option_table[] = {
     {"-f, --file", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, EMBED, "Input",
      "take the texts from FILE, or from standard input when FILE is -; one newline at its end is dropped",
      AT(file)},
-    {"--embd-separator", NULL, HEARTH_OPTION_STRING, "TEXT", "\n", NULL, NO_RANGE, EMBED, "Input",
+    {"--embd-separator", NULL, HEARTH_OPTION_STRING, "TEXT", "\\n", NULL, NO_RANGE, EMBED, "Input",
      "what is between texts, with \\n and the like as in -e; with an empty one there is one text",
      AT(embd_separator)},
     {"--pooling", NULL, HEARTH_OPTION_ENUM, "HOW", "auto", "auto|none|mean|cls|last", NO_RANGE, EMBED | SERVE,
@@ -354,14 +354,21 @@ const struct hearth_option hearth_option_table[] = {
      "tokens of context, such as 8192 or 8k; 0: as many as the model was trained for (default: the same, but at most 4096, and with -n "
      "not more than that takes)",
      AT(n_ctx)},
-    {"-c, --ctx-size", NULL, HEARTH_OPTION_TOKENS, "N", NULL, NULL, 0, 67108864, TALK, "Resources",
+    {"-c, --ctx-size", NULL, HEARTH_OPTION_TOKENS, "N", NULL, NULL, 0, 67108864, RUN, "Resources",
      "tokens of context, such as 8192 or 8k; 0: as many as the model was trained for (default: the same, but at most 4096, and with -n "
      "not more than that takes)",
      AT(n_ctx)},
-    {"--kv-size", NULL, HEARTH_OPTION_TOKENS, "N", "0", NULL, 0, INT_LIMIT, GENERATE, "Resources",
+    {"-c, --ctx-size", NULL, HEARTH_OPTION_TOKENS, "N", NULL, NULL, 0, 67108864, CHAT, "Resources",
+     "tokens of context, such as 8192 or 8k; 0: as many as the model was trained for (default: the same, but at most 4096)",
+     AT(n_ctx)},
+    {"--kv-size", NULL, HEARTH_OPTION_TOKENS, "N", "0", NULL, 0, INT_LIMIT, RUN, "Resources",
      "tokens that the KV cache has room for, all continuations of -np together, which share the prompt's; 0: "
      "-c for each of them",
      AT(kv_size)},
+    {"--kv-size", NULL, HEARTH_OPTION_TOKENS, "N", "0", NULL, 0, INT_LIMIT, CHAT, "Resources",
+     "tokens that the KV cache has room for; 0: -c", AT(kv_size)},
+    {"--kv-size", NULL, HEARTH_OPTION_TOKENS, "N", "0", NULL, 0, INT_LIMIT, SERVE, "Resources",
+     "tokens that the KV cache has room for, all texts together; 0: -c for each of -np", AT(kv_size)},
     {"-c, --ctx-size", NULL, HEARTH_OPTION_TOKENS, "N", NULL, NULL, 0, 67108864, SERVE, "Resources",
      "tokens of context of each text, prompt and answer; 0: as many as the model was trained for (default: the same, "
      "but at most 4096)",

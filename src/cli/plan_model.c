@@ -47,13 +47,13 @@ struct planning {
 
 // ---- text
 
-// A budget as --ram takes it: "2503M", "20.1G".
+// A budget as --ram takes it: "2503M", "20.1G"; not less than `bytes`.
 static void format_budget(char *out, size_t size, uint64_t bytes)
 {
     if (bytes < 10240 * MIB)
         snprintf(out, size, "%" PRIu64 "M", (bytes + MIB - 1) / MIB);
     else
-        snprintf(out, size, "%.1fG", (double)bytes / (double)GIB);
+        snprintf(out, size, "%.1fG", ceil((double)bytes / (double)GIB * 10) / 10);
 }
 
 // What can be done about figures of this machine that look wrong: of one that a file describes, nothing.

@@ -106,6 +106,18 @@ run 1 "${chat[@]}" -st -p "It was a dark night." --save no/such/folder
 err_has no/such/folder
 same out one
 
+# All seeds that a run may print can be given again, but the last one means any.
+printf '/set seed 4100000000\n/set\n' | run 0 "${chat[@]}"
+err_has "seed 4100000000"
+for i in 1 2; do
+    run 0 "${chat[@]}" -st -p "Good morning." --temp 1 -s 4294967295 --stats json
+    tail -n 1 err >"seed$i"
+done
+[ "$(json seed1 seed)" != "$(json seed2 seed)" ] || fail "a random seed comes twice"
+printf '/load saved.json\nAnd then?\n' | run 0 "${chat[@]}" -s 7 --stats json
+tail -n 1 err >seed1
+[ "$(json seed1 seed)" -ne 0 ] || fail "the seed of the first answer behind a saved chat"
+
 # A chat that was saved and loaded goes on with the seed that it would have gone on with.
 printf 'Good morning.\nWho is there?\n/save seeded.json\nAnd then?\n' | run 0 "${chat[@]}" --temp 1 -s 7
 tail -n 1 out >want

@@ -151,6 +151,20 @@ for making in "quantize $model $tmp/text Q8_0" "pack $model $tmp/text" "synth ti
     same "$tmp/text" "$tmp/text-before"
 done
 rmdir "$tmp/folder"
+# What is no model does not take the place of one, nor of what is read.
+for writing in "run $model -n 1 -p x --logits-out" "run $model -n 1 -p x --trace" "bench $model -p 0 -n 1 --trace" "plan $model --svg" \
+    "chat $model -st -p x --save"; do
+    # shellcheck disable=SC2086
+    run 1 $writing "$tmp/copy.gguf"
+    err_has "$tmp/copy.gguf is a model: it is not overwritten"
+    same "$tmp/copy.gguf" "$model"
+done
+for reading in "run $model -n 1 -f $tmp/text --logits-out" "chat $model -st -f $tmp/text --save"; do
+    # shellcheck disable=SC2086
+    run 1 $reading "$tmp/text"
+    err_has "$tmp/text is read here: give another name for what is written"
+    same "$tmp/text" "$tmp/text-before"
+done
 : >"$tmp/empty.gguf"
 run 0 quantize "$model" "$tmp/empty.gguf" Q8_0
 run 0 quantize "$model" "$tmp/empty.gguf" Q8_0

@@ -98,6 +98,8 @@ err_lacks "using a pack"
 logits_are_the_same
 run 0 run "$model" "${usual[@]}"
 err_lacks "using a pack"
+run 0 chat "$model" --chat-template chatml -st -p w12 -n 4 -ub 8 -t 1 --io pread --temp 0 --ram "$ram" --pack auto
+err_has "using a pack of the model"
 # Where it is of no use, the model is.
 run 0 run "$model" "${tight[@]}" --sparsity off
 err_lacks "using a pack"
