@@ -352,6 +352,26 @@ static void hand_out_field(struct hearth_answer *a, const char *name, size_t n_n
     free(member);
 }
 
+// Whether what looks like the end of a value is one. Where the template has it on a line of its own, one within a line is
+// the value's text, unless the call goes on behind it.
+static enum match ends_value(const struct hearth_answer *a, size_t value, size_t end, size_t n_end)
+{
+    const struct hearth_call_format *f = a->p.format;
+    const char *const parts[] = {f->field, f->end};
+    enum match how = NO;
+    if (f->field_end[0] != '\n' || end == value || a->text[end - 1] == '\n')
+        return YES;
+    const size_t at = hearth_call_skip(a->text, a->n, end + n_end);
+    if (at == a->n)
+        return a->ended ? YES : PERHAPS;
+    for (int i = 0; i < 2; i++) {
+        size_t n;
+        const enum match one = match_part(a, at, parts[i], &n);
+        how = one == YES || how == NO ? one : how;
+    }
+    return how;
+}
+
 // An argument is handed out when it is all there, without the line breaks that the template puts round values.
 static bool take_field(struct hearth_answer *a, size_t name)
 {
@@ -361,7 +381,10 @@ static bool take_field(struct hearth_answer *a, size_t name)
     if (middle == SIZE_MAX)
         return false;
     size_t value = middle + n_middle, end = find_part(a, value, f->field_end, &n_end);
-    if (end == SIZE_MAX)
+    enum match how = NO;
+    while (end != SIZE_MAX && (how = ends_value(a, value, end, n_end)) == NO)
+        end = find_part(a, end + 1, f->field_end, &n_end);
+    if (end == SIZE_MAX || how == PERHAPS)
         return false;
     a->at = end + n_end;
     if (value < end && a->text[value] == '\n' && strchr(f->field_middle, '\n'))
@@ -776,7 +799,7 @@ int hearth_answer_open(struct hearth_answer **out, const struct hearth_answer_pa
     a->p = *params;
     a->fn = fn;
     a->arg = arg;
-    a->fresh = params->calls;
+    a->fresh = params->calls && !params->continued;
     a->state = params->format->style == HEARTH_CALLS_HARMONY ? HEADER : START;
     if (params->continued && a->state == HEADER) {
         a->state = MESSAGE;

@@ -340,19 +340,21 @@ static void add_bare(struct rules *r)
         hearth_call_add_unlike(t, "free", r->f->arguments_first ? "{\"parameters\": " : "{\"name\": \"");
 }
 
-static void add_harmony(struct rules *r)
+// The header of the message that is the answer.
+static void add_final(struct rules *r)
+{
+    literal(r, "<|channel|>final");
+    hearth_text_add(&r->text, "(");
+    literal(r, " <|constrain|>json");
+    hearth_text_add(&r->text, ")? ");
+    literal(r, "<|message|>");
+}
+
+// Messages that come before the answer.
+static void add_before(struct rules *r)
 {
     struct hearth_text *t = &r->text;
-    hearth_text_add(t, "answer ::= before | ");
-    if (!r->p->required) {
-        literal(r, "<|channel|>final");
-        hearth_text_add(t, "(");
-        literal(r, " <|constrain|>json");
-        hearth_text_add(t, ")? ");
-        literal(r, "<|message|>");
-        hearth_text_add(t, ".* | ");
-    }
-    hearth_text_add(t, "body\nbefore ::= ");
+    hearth_text_add(t, "before ::= ");
     literal(r, "<|channel|>");
     hearth_text_add(t, "(\"analysis\" | \"commentary\") ");
     literal(r, "<|message|>");
@@ -360,6 +362,17 @@ static void add_harmony(struct rules *r)
     literal(r, "<|start|>assistant");
     hearth_text_add(t, "answer\n");
     hearth_call_add_until(t, &r->tags, "said", "<|end|>", "again", false);
+}
+
+static void add_harmony(struct rules *r)
+{
+    hearth_text_add(&r->text, "answer ::= before | ");
+    if (!r->p->required) {
+        add_final(r);
+        hearth_text_add(&r->text, ".* | ");
+    }
+    hearth_text_add(&r->text, "body\n");
+    add_before(r);
 }
 
 // ---- the whole answer
@@ -406,18 +419,58 @@ static int add_all(struct rules *r)
                : HEARTH_OK;
 }
 
-int hearth_call_grammar(char **gbnf, const struct hearth_call_grammar_params *params,
-                        struct hearth_error *err)
+// ---- a form
+
+static int add_form(struct rules *r, const json_t *schema)
+{
+    const char *close = hearth_answer_begun_thoughts(r->p->prompt, r->p->n_prompt);
+    struct hearth_text *t = &r->text;
+    int n_rules = 0;
+    const int rule = hearth_schema_add(&r->schemas, &n_rules, schema, r->err);
+    if (rule < 0)
+        return rule;
+    if (r->f->style == HEARTH_CALLS_HARMONY) {
+        hearth_text_add(t, "root ::= answer\nanswer ::= before | ");
+        add_final(r);
+        hearth_text_format(t, "r%d\n", rule);
+        add_before(r);
+    } else if (close) {
+        hearth_text_format(t, "root ::= thought0\nlater ::= [ \\n]{0,3} r%d\n", rule);
+        hearth_call_add_until(t, &r->tags, "thought", close, "later", false);
+    } else {
+        hearth_text_format(t, "root ::= r%d\n", rule);
+    }
+    hearth_text_add(t, r->schemas.s ? r->schemas.s : "");
+    hearth_text_add(t, hearth_schema_base);
+    return t->failed || r->schemas.failed
+               ? hearth_fail(r->err, HEARTH_E_MEMORY, "no memory for the grammar of a form")
+               : HEARTH_OK;
+}
+
+static int make(char **gbnf, const struct hearth_call_grammar_params *params, const json_t *schema,
+                struct hearth_error *err)
 {
     struct rules r = {.p = params, .f = params->format, .err = err};
     *gbnf = NULL;
     int rc = hearth_call_tags_find(&r.tags, params->model, err);
     if (!rc)
-        rc = add_all(&r);
+        rc = schema ? add_form(&r, schema) : add_all(&r);
     hearth_call_tags_free(&r.tags);
     hearth_text_free(&r.schemas);
     if (rc)
         hearth_text_free(&r.text);
     *gbnf = rc ? NULL : r.text.s;
     return rc;
+}
+
+int hearth_call_grammar(char **gbnf, const struct hearth_call_grammar_params *params,
+                        struct hearth_error *err)
+{
+    return make(gbnf, params, NULL, err);
+}
+
+int hearth_form_grammar(char **gbnf, const struct hearth_call_grammar_params *params, const json_t *schema,
+                        struct hearth_error *err)
+{
+    return make(gbnf, params, schema, err);
 }

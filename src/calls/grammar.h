@@ -27,4 +27,11 @@ struct hearth_call_grammar_params {
 int hearth_call_grammar(char **gbnf, const struct hearth_call_grammar_params *params,
                         struct hearth_error *err);
 
+// The grammar of an answer that is a value under a schema and calls nothing: the value comes behind the thoughts
+// that the prompt has begun, and where each message has a header behind that of the final one, with messages of
+// thoughts before it. `tools`, `only`, `required` and `parallel` have no meaning. Errors: those of hearth_schema_add(),
+// HEARTH_E_MEMORY. Threads: any.
+int hearth_form_grammar(char **gbnf, const struct hearth_call_grammar_params *params, const json_t *schema,
+                        struct hearth_error *err);
+
 #endif

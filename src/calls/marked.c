@@ -308,7 +308,7 @@ static int value_rule(struct maker *k, const json_t *schema)
     return add_rule(k, &body, rc);
 }
 
-int hearth_marked_add(struct hearth_text *t, const struct hearth_marked_rules *m, const json_t *schema,
+static int add_schema(struct hearth_text *t, const struct hearth_marked_rules *m, const json_t *schema,
                       bool strict)
 {
     struct maker k = {.t = t, .m = m, .root = schema, .strict = strict};
@@ -320,6 +320,20 @@ int hearth_marked_add(struct hearth_text *t, const struct hearth_marked_rules *m
     }
     const int rc = add_object(&k, &none, own);
     return add_rule(&k, &none, rc ? rc : check_keys(&k, own));
+}
+
+int hearth_marked_add(struct hearth_text *t, const struct hearth_marked_rules *m, const json_t *schema,
+                      bool strict)
+{
+    const size_t n = t->n;
+    const int n_rules = *m->n_rules;
+    const int rule = add_schema(t, m, schema, strict);
+    if (rule < 0 && t->s) { // the rules that there are have no use, and would be counted
+        t->n = n;
+        t->s[n] = '\0';
+        *m->n_rules = n_rules;
+    }
+    return rule;
 }
 
 void hearth_marked_add_base(struct hearth_text *t, const struct hearth_call_tags *tags, const char *mark)

@@ -59,8 +59,10 @@ static void see(struct hearth_recogniser *r, uint32_t node, uint32_t calls)
         if (known->node == node && known->calls == calls)
             return;
     }
-    if (r->n_seen == HEARTH_RECOGNISER_PLACES)
+    if (r->n_seen == HEARTH_RECOGNISER_PLACES) {
+        r->full = true;
         return;
+    }
     r->seen_table[i].turn = r->turn;
     r->seen_table[i].at = r->n_seen;
     r->seen[r->n_seen++] = (struct hearth_place){node, calls};
@@ -318,7 +320,7 @@ int hearth_recogniser_open(struct hearth_recogniser *r, const struct hearth_prog
     see(r, p->start, 0);
     const uint32_t start = settle(r);
     assert(start == HEARTH_STATE_START || start == HEARTH_STATE_DEAD);
-    if (start != HEARTH_STATE_START)
+    if (start != HEARTH_STATE_START || r->full)
         return hearth_fail(err, HEARTH_E_FORMAT, "the grammar begins in more ways than can be followed");
     return HEARTH_OK;
 }

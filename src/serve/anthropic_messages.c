@@ -200,8 +200,9 @@ json_t *hearth_anthropic_tools(struct hearth_exchange *x)
             json_decref(all);
             return NULL;
         }
-        json_array_append_new(all, json_pack("{s:s, s:{s:O, s:O*, s:O}}", "type", "function", "function",
-                                             "name", name, "description", about, "parameters", schema));
+        json_array_append_new(all, json_pack("{s:s, s:{s:O, s:O*, s:O, s:O*}}", "type", "function",
+                                             "function", "name", name, "description", about, "parameters",
+                                             schema, "strict", json_object_get(tool, "strict")));
     }
     return all;
 }

@@ -131,7 +131,8 @@ static void finish(struct hearth_exchange *x)
     put(x, "message_stop", json_pack("{s:s}", "type", "message_stop"));
 }
 
-static const struct hearth_format format = {begin, NULL, put_part, NULL, finish, whole, NULL};
+static const struct hearth_format format = {
+    .begin = begin, .part = put_part, .finish = finish, .whole = whole, .exact = true};
 
 // ---- requests
 

@@ -106,8 +106,12 @@ static bool write_choice(struct hearth_exchange *x)
     return hearth_openai_end(x, i);
 }
 
-static const struct hearth_format format = {begin,  take_token, put_part,    end_piece,
-                                            finish, NULL,       write_choice};
+static const struct hearth_format format = {.begin = begin,
+                                            .token = take_token,
+                                            .part = put_part,
+                                            .piece = end_piece,
+                                            .finish = finish,
+                                            .more = write_choice};
 
 void hearth_api_chat(struct hearth_exchange *x)
 {

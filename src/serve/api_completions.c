@@ -125,7 +125,8 @@ static bool write_choice(struct hearth_exchange *x)
     return hearth_openai_end(x, i);
 }
 
-static const struct hearth_format format = {put_echo, NULL, NULL, put_piece, finish, NULL, write_choice};
+static const struct hearth_format format = {
+    .begin = put_echo, .piece = put_piece, .finish = finish, .more = write_choice};
 
 // ---- requests
 

@@ -87,7 +87,7 @@ static bool write_text(struct hearth_exchange *x)
     return false;
 }
 
-static const struct hearth_format format = {NULL, NULL, NULL, put_piece, finish, NULL, write_text};
+static const struct hearth_format format = {.piece = put_piece, .finish = finish, .more = write_text};
 
 void hearth_api_completion(struct hearth_exchange *x)
 {

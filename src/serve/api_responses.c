@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schema/json_string.h"
 #include "serve/api.h"
 #include "serve/request.h"
 #include "serve/response_input.h"
@@ -183,15 +184,24 @@ static void put_part(struct hearth_choice *choice, const struct hearth_part *par
 static void finish(struct hearth_exchange *x)
 {
     struct hearth_choice *choice = &x->choices[0];
-    if (choice->end == HEARTH_END_FAILED)
-        return;
     if (choice->parts.n)
         end_part(choice, &choice->parts.items[choice->parts.n - 1]);
     put(x, choice->end == HEARTH_END_LENGTH ? "response.incomplete" : "response.completed",
         json_pack("{s:o}", "response", make_response(x, true)));
 }
 
-static const struct hearth_format format = {begin, NULL, put_part, NULL, finish, whole, NULL};
+static void fail(struct hearth_exchange *x, const char *message)
+{
+    json_t *all = make_response(x, true);
+    json_object_set_new(all, "status", json_string("failed"));
+    json_object_set_new(all, "error",
+                        json_pack("{s:s, s:o}", "code", "server_error", "message",
+                                  hearth_json_string(message, strlen(message))));
+    put(x, "response.failed", json_pack("{s:o}", "response", all));
+}
+
+static const struct hearth_format format = {
+    .begin = begin, .part = put_part, .finish = finish, .fail = fail, .whole = whole};
 
 // ---- requests
 

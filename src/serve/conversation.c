@@ -127,6 +127,9 @@ json_t *hearth_conversation_variables(struct hearth_exchange *x)
     set_thinking(x, all);
     if (given)
         json_object_update(all, given);
+    // A grammar is about the whole answer, so there is no room for thoughts before it.
+    if (json_string_length(hearth_request_field(x, "grammar")) && !json_object_get(all, "enable_thinking"))
+        json_object_set_new(all, "enable_thinking", json_false());
     return all;
 }
 

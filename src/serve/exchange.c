@@ -15,13 +15,18 @@
 
 // ---- answers
 
-void hearth_exchange_json(struct hearth_exchange *x, int status, json_t *value)
+static void write_json(struct hearth_exchange *x, int status, json_t *value, bool exact)
 {
     x->out.n = 0;
     x->status = status;
     x->type = JSON_TYPE;
-    hearth_out_json(&x->out, value);
+    (exact ? hearth_out_exact : hearth_out_json)(&x->out, value);
     x->finished = true;
+}
+
+void hearth_exchange_json(struct hearth_exchange *x, int status, json_t *value)
+{
+    write_json(x, status, value, false);
 }
 
 void hearth_exchange_write(struct hearth_exchange *x, bool (*more)(struct hearth_exchange *x))
@@ -149,9 +154,9 @@ static void open_parts(struct hearth_exchange *x)
 {
     const struct hearth_answer_params params = {.format = &x->server->calls,
                                                 .calls = x->n_tool_names > 0,
-                                                .prompt = x->prompt_end.data,
-                                                .n_prompt = x->prompt_end.n,
-                                                .continued = x->continued,
+                                                .prompt = x->whole_form ? NULL : x->prompt_end.data,
+                                                .n_prompt = x->whole_form ? 0 : x->prompt_end.n,
+                                                .continued = x->continued || x->whole_form,
                                                 .names = x->tool_names,
                                                 .tools = x->tools,
                                                 .n_names = x->n_tool_names};
@@ -206,13 +211,17 @@ static void finish(struct hearth_exchange *x)
         return;
     const char *failure = find_failure(x);
     const int status = atomic_load(&x->server->ending) ? 503 : 500;
+    if (failure && x->streams && x->format->fail) {
+        x->format->fail(x, failure);
+        return;
+    }
     if (failure && x->streams)
         hearth_out_event(&x->out, x->api == HEARTH_API_ANTHROPIC ? "error" : NULL,
                          hearth_exchange_error_json(x, status, NULL, failure));
     else if (failure)
         hearth_exchange_error(x, status, NULL, "%s", failure);
     else if (!x->streams && x->format->whole)
-        hearth_exchange_json(x, 200, x->format->whole(x));
+        write_json(x, 200, x->format->whole(x), x->format->exact);
     else if (!x->streams)
         hearth_exchange_write(x, x->format->more);
     if (x->streams && (!failure || x->api == HEARTH_API_OPENAI))

@@ -70,8 +70,11 @@ struct hearth_format {
                  size_t n);
     void (*piece)(struct hearth_choice *choice, const struct hearth_piece *piece);
     void (*finish)(struct hearth_exchange *x);
+    // Ends a stream that failed. NULL: an event with an error, and `finish` in OpenAI's APIs.
+    void (*fail)(struct hearth_exchange *x, const char *message);
     json_t *(*whole)(struct hearth_exchange *x); // not streamed
     bool (*more)(struct hearth_exchange *x);     // in its place, for long answers: see below
+    bool exact; // of `whole`: numbers are the model's own, so they keep all of their digits
 };
 
 struct hearth_exchange {
@@ -108,10 +111,11 @@ struct hearth_exchange {
     bool abandoned;  // nobody wants the answer: it has no end
     bool with_usage; // a stream tells it at its end
     bool chat;
-    bool continues; // a last message of the model's is the beginning of the answer
-    bool continued; // there was one
-    bool counts;    // only the prompt's tokens are wanted, however many
-    json_t *tools;  // that the model may call, as OpenAI's chat completions have them, or NULL
+    bool continues;  // a last message of the model's is the beginning of the answer
+    bool continued;  // there was one
+    bool whole_form; // a grammar says all that is generated: no thoughts come before it
+    bool counts;     // only the prompt's tokens are wanted, however many
+    json_t *tools;   // that the model may call, as OpenAI's chat completions have them, or NULL
     const char **tool_names;
     size_t n_tool_names;
     bool must_call;               // one of the tools

@@ -72,12 +72,22 @@ int hearth_out_take(const char *data, size_t n, void *out)
     return ((struct hearth_out *)out)->failed ? -1 : 0;
 }
 
-void hearth_out_json(struct hearth_out *out, json_t *value)
+static void add_json(struct hearth_out *out, json_t *value, size_t digits)
 {
-    if (!value || json_dump_callback(value, hearth_out_take, out,
-                                     JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)))
+    const size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits);
+    if (!value || json_dump_callback(value, hearth_out_take, out, flags))
         out->failed = true;
     json_decref(value);
+}
+
+void hearth_out_json(struct hearth_out *out, json_t *value)
+{
+    add_json(out, value, 9);
+}
+
+void hearth_out_exact(struct hearth_out *out, json_t *value)
+{
+    add_json(out, value, 17);
 }
 
 void hearth_out_open(struct hearth_out *out, json_t *object)

@@ -28,6 +28,8 @@ int hearth_out_take(const char *data, size_t n, void *out);
 
 // Adds a value on one line, and releases it; NULL, when building it failed, makes `out` fail.
 void hearth_out_json(struct hearth_out *out, json_t *value);
+// The same with all digits of real numbers; hearth_out_json() has those of floats.
+void hearth_out_exact(struct hearth_out *out, json_t *value);
 // Adds an object but its last brace, so that more members may follow.
 void hearth_out_open(struct hearth_out *out, json_t *object);
 // The same as hearth_out_json() as a server-sent event, with its name, or none (NULL).

@@ -12,11 +12,17 @@
 
 static bool from_schema(struct hearth_exchange *x, const char *field, const json_t *schema, char **gbnf)
 {
-    static const char *const any = HEARTH_SCHEMA_ANY_OBJECT;
     struct hearth_error err = {0};
-    char *text = schema ? json_dumps(schema, JSON_ENCODE_ANY) : hearth_strndup(any, strlen(any));
-    const int rc = text ? hearth_schema_to_gbnf(gbnf, text, strlen(text), &err) : HEARTH_E_MEMORY;
-    free(text);
+    json_t *any = json_loads(HEARTH_SCHEMA_ANY_OBJECT, 0, NULL);
+    // Text that is none of a chat, and content that has begun, are the value alone.
+    const bool bare = !x->chat || x->continued;
+    const struct hearth_call_format none = {0};
+    const struct hearth_call_grammar_params params = {.format = bare ? &none : &x->server->calls,
+                                                      .model = x->server->served.model,
+                                                      .prompt = bare ? NULL : x->prompt_end.data,
+                                                      .n_prompt = bare ? 0 : x->prompt_end.n};
+    const int rc = any ? hearth_form_grammar(gbnf, &params, schema ? schema : any, &err) : HEARTH_E_MEMORY;
+    json_decref(any);
     if (rc == HEARTH_E_MEMORY)
         hearth_exchange_error(x, 500, NULL, "out of memory");
     else if (rc)
@@ -97,6 +103,7 @@ bool hearth_response_format(struct hearth_exchange *x, char **gbnf)
     const bool behind = x->continued && !x->must_call && x->server->calls.style == HEARTH_CALLS_HARMONY;
     if (!grammar)
         return !x->tools || behind || from_tools(x, gbnf);
+    x->whole_form = true;
     *gbnf = hearth_strndup(json_string_value(grammar), json_string_length(grammar));
     if (!*gbnf)
         hearth_exchange_error(x, 500, NULL, "out of memory");

@@ -307,6 +307,15 @@ static void test_fields(void **state)
         {"qwen-coder", NULL, "<tool_call>\n<function=g>\n<parameter=list>\n[1, {}]\n</parameter>\n",
          "{F}g{A}{\"list\": [1, {}]"},
         {"qwen-coder", NULL, "<tool_call>\nNothing", "{C}\nNothing"},
+        // An end within a line is text, unless the call goes on behind it.
+        {"qwen-coder", NULL,
+         "<tool_call>\n<function=f>\n<parameter=b>\n<p><parameter n=\"x\">1</parameter></p>\n</parameter>\n"
+         "</function>\n</tool_call>",
+         "{F}f{A}{\"b\": \"<p><parameter n=\\\"x\\\">1</parameter></p>\"}{.}"},
+        {"qwen-coder", NULL,
+         "<tool_call>\n<function=f>\n<parameter=a>\n12</parameter>\n<parameter=b>\nx</parameter>\n</function>\n"
+         "</tool_call>",
+         "{F}f{A}{\"a\": 12, \"b\": \"x\"}{.}"},
         {"glm", "<think>",
          "Hm.</think><tool_call>f<arg_key>a</arg_key><arg_value>12</arg_value><arg_key>b</arg_key><arg_value>"
          "12</arg_value></tool_call><tool_call>g</tool_call>",
@@ -370,13 +379,31 @@ static void test_without_tools(void **state)
     CHECK_ANSWERS(cases, false);
 }
 
+// An answer that goes on in the middle of a message keeps its first blank.
+static void test_continued(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {"qwen3-tools", "llama31-tools", "harmony"};
+    static struct record got;
+    for (int i = 0; i < 3; i++) {
+        const struct hearth_call_format f = find_format(formats[i]);
+        const struct hearth_answer_params p = {.format = &f, .calls = true, .continued = true};
+        assert_string_equal(take_apart(&got, &p, " 42", 1), "{C} 42");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formats),      cmocka_unit_test(test_tags),
-        cmocka_unit_test(test_bare_objects), cmocka_unit_test(test_lists_and_names),
-        cmocka_unit_test(test_fields),       cmocka_unit_test(test_harmony),
-        cmocka_unit_test(test_marked),       cmocka_unit_test(test_without_tools),
+        cmocka_unit_test(test_continued),
+        cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_tags),
+        cmocka_unit_test(test_bare_objects),
+        cmocka_unit_test(test_lists_and_names),
+        cmocka_unit_test(test_fields),
+        cmocka_unit_test(test_harmony),
+        cmocka_unit_test(test_marked),
+        cmocka_unit_test(test_without_tools),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,6 +180,82 @@ static void test_texts(void **state)
     json_decref(tools);
 }
 
+// A value under a schema comes behind thoughts that have begun, or in the final message.
+static void test_forms(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *format, *prompt, *good[4], *bad[4];
+    } forms[] = {
+        {"qwen3-tools",
+         "assistant\n",
+         {"{\"a\": 7}"},
+         {"", "Hm", "<think>\n</think>\n{\"a\": 7}", "{\"a\": 10}"}},
+        {"qwen3-tools",
+         "assistant\n<think>\n",
+         {"Hm {\"a\": 10}.\n</think>\n\n{\"a\": 7}", "</think>{\"a\": 7}"},
+         {"{\"a\": 7}", "Hm.</think>", "Hm.</think>So: {\"a\": 7}"}},
+        {"harmony",
+         "<|start|>assistant",
+         {"<|channel|>final<|message|>{\"a\": 7}", "<|channel|>final <|constrain|>json<|message|>{\"a\": 7}",
+          "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>{\"a\": 7}"},
+         {"{\"a\": 7}", "<|channel|>analysis<|message|>{\"a\": 7}", "<|channel|>final<|message|>Seven"}},
+    };
+    json_t *schema =
+        json_loads("{\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"integer\", \"maximum\": 9}},"
+                   "\"required\": [\"a\"], \"additionalProperties\": false}",
+                   0, NULL);
+    assert_non_null(schema);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        const struct hearth_call_format f = find_format(forms[i].format);
+        const struct hearth_call_grammar_params params = {
+            .format = &f, .prompt = forms[i].prompt, .n_prompt = strlen(forms[i].prompt)};
+        char *gbnf;
+        struct hearth_grammar *g;
+        CHECK(hearth_form_grammar(&gbnf, &params, schema, &check_error));
+        CHECK(hearth_grammar_open(&g, NULL, gbnf, strlen(gbnf), &check_error));
+        for (int k = 0; k < 4; k++) {
+            if (forms[i].good[k] && !hearth_grammar_matches(g, forms[i].good[k], strlen(forms[i].good[k])))
+                fail_msg("form %zu refuses %s", i, forms[i].good[k]);
+            if (forms[i].bad[k] && hearth_grammar_matches(g, forms[i].bad[k], strlen(forms[i].bad[k])))
+                fail_msg("form %zu accepts %s", i, forms[i].bad[k]);
+        }
+        hearth_grammar_close(&g);
+        free(gbnf);
+    }
+    json_decref(schema);
+    schema = json_pack("{s:s}", "type", "nothing");
+    const struct hearth_call_format f = find_format("chatml");
+    const struct hearth_call_grammar_params params = {.format = &f};
+    char *gbnf;
+    struct hearth_error err = {0};
+    assert_int_equal(hearth_form_grammar(&gbnf, &params, schema, &err), HEARTH_E_FORMAT);
+    assert_null(gbnf);
+    json_decref(schema);
+}
+
+// A tool whose schema becomes too large leaves room for those behind it (Gemma's own form of arguments).
+static void test_large_schema(void **state)
+{
+    (void)state;
+    json_t *tools = read_tools(
+        "[{\"type\": \"function\", \"function\": {\"name\": \"find\", \"parameters\": {\"type\": \"object\", "
+        "\"properties\": {\"node\": {\"$ref\": \"#/$defs/node\"}}, \"$defs\": {\"node\": {\"type\": \"object\", "
+        "\"properties\": {\"and\": {\"type\": \"array\", \"items\": {\"$ref\": \"#/$defs/node\"}}, \"or\": {\"type\": "
+        "\"array\", \"items\": {\"$ref\": \"#/$defs/node\"}}}}}}}}, {\"type\": \"function\", \"function\": {\"name\": "
+        "\"f\", \"strict\": true, \"parameters\": {\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"integer\", "
+        "\"maximum\": 9, \"minimum\": 0}}, \"required\": [\"a\"]}}}]");
+    const struct hearth_call_format f = find_format("gemma4-tools");
+    const struct hearth_call_grammar_params params = {.format = &f, .tools = tools, .required = true};
+    struct hearth_grammar *g = open_grammar(&params);
+    const char *good = MARKED("f", "a:7"), *bad = MARKED("f", "a:10"), *any = MARKED("find", "node:{}");
+    assert_true(hearth_grammar_matches(g, good, strlen(good)));
+    assert_true(hearth_grammar_matches(g, any, strlen(any)));
+    assert_false(hearth_grammar_matches(g, bad, strlen(bad)));
+    hearth_grammar_close(&g);
+    json_decref(tools);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -316,9 +392,8 @@ static void test_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_model),
+        cmocka_unit_test(test_texts),    cmocka_unit_test(test_forms), cmocka_unit_test(test_large_schema),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

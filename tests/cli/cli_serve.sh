@@ -326,6 +326,9 @@ ask 200 /v1/messages -d @request
 has stop_reason tool_use
 has content/0/thinking Hmm.
 has content/2/input/city Rome
+sed 's/\\*"Rome\\*"/1234567890.12/; s/"string"/"number"/' request >amount # all digits of the model's numbers
+ask 200 /v1/messages -d @amount
+grep -q '"city":1234567890.1[12]' out || fail "a number of a call: $(cat out)"
 sed 's/^{/{"stream": true, /' request >streaming
 ask 200 /v1/messages -d @streaming
 [ "$(joined delta/partial_json <out)" = '{"city": "Rome"}' ] || fail "a call in a stream of Anthropic's"
@@ -367,6 +370,16 @@ cat >response <<'END'
 END
 ask 200 /v1/responses -d @response
 has usage/input_tokens "$tokens"
+
+# A grammar is about all that is generated, also where the prompt has begun thoughts.
+stop
+printf '%s' '{% for m in messages %}<|im_start|>{{ m.role }}{{ "\n" }}{{ m.content }}<|im_end|>{{ "\n" }}{% endfor %}' \
+    '{% if add_generation_prompt %}<|im_start|>assistant{{ "\n<think>\n" }}{% endif %}' >thinking.jinja
+start "$model" -np 1 -t 1 -c 512 --temp 0 --chat-template-file thinking.jinja
+ask 200 /v1/chat/completions -d "{$user, \"max_tokens\": 3}"
+[ "$(json out choices/0/message/reasoning_content | wc -c)" -gt 1 ] || fail "thoughts that the prompt has begun"
+ask 200 /v1/chat/completions -d "{$user, \"grammar\": \"root ::= \\\"yes\\\"\"}"
+has choices/0/message/content yes
 
 # ---- embeddings of all tokens
 stop

@@ -109,6 +109,34 @@ static void test_characters(void **state)
     hearth_grammar_close(&out);
 }
 
+// Alternatives that cannot all be followed are not left out without a word.
+static void check_many_ways(int n, bool works)
+{
+    struct hearth_grammar *g;
+    struct hearth_error err = {0};
+    char *text = malloc((size_t)n * 16 + 32), *at = text;
+    assert_non_null(text);
+    at += sprintf(at, "root ::= ");
+    for (int i = 0; i < n; i++)
+        at += sprintf(at, "%s\"w%d\"", i ? " | " : "", 100000 + i);
+    const int rc = hearth_grammar_open(&g, NULL, text, strlen(text), &err);
+    assert_int_equal(rc, works ? HEARTH_OK : HEARTH_E_FORMAT);
+    if (works)
+        assert_true(hearth_grammar_matches(g, "w108000", 7));
+    else
+        assert_non_null(strstr(err.message, "in more ways than can be followed"));
+    if (works)
+        hearth_grammar_close(&g);
+    free(text);
+}
+
+static void test_many_ways(void **state)
+{
+    (void)state;
+    check_many_ways(8100, true);
+    check_many_ways(9000, false);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -434,11 +462,11 @@ static void test_sampler(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_language),     cmocka_unit_test(test_characters),
-        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_depth),
-        cmocka_unit_test(test_forgetting),   cmocka_unit_test(test_sets),
-        cmocka_unit_test(test_named_tokens), cmocka_unit_test(test_draws),
-        cmocka_unit_test(test_sampler),
+        cmocka_unit_test(test_language),  cmocka_unit_test(test_characters),
+        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_many_ways), cmocka_unit_test(test_forgetting),
+        cmocka_unit_test(test_sets),      cmocka_unit_test(test_named_tokens),
+        cmocka_unit_test(test_draws),     cmocka_unit_test(test_sampler),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }
