@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calls/scan.h"
 #include "schema/text.h"
 
 const json_t *hearth_call_function(const json_t *tool)
@@ -72,7 +73,12 @@ char *hearth_call_member(const json_t *parameters, const char *name, size_t n_na
     free(key);
     add_and_release(&t, text_value(name, n_name));
     hearth_text_add(&t, ": ");
-    add_and_release(&t, read ? read : text_value(value, n_value));
+    const size_t blank = hearth_call_skip(value, n_value, 0);
+    if (read) // as it was written: numbers keep their digits
+        hearth_text_add_n(&t, value + blank, n_value - blank);
+    else
+        add_and_release(&t, text_value(value, n_value));
+    json_decref(read);
     if (!t.failed)
         return t.s;
     hearth_text_free(&t);

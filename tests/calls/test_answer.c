@@ -304,8 +304,8 @@ static void test_fields(void **state)
          "So:\n\n<tool_call>\n<function=f>\n<parameter=a>\n12\n</parameter>\n<parameter=b>\n \"x\"\n\n"
          "</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=g>\n</function>\n</tool_call>",
          "{C}So:{F}f{A}{\"a\": 12, \"b\": \" \\\"x\\\"\\n\"}{.}{F}g{A}{}{.}"},
-        {"qwen-coder", NULL, "<tool_call>\n<function=g>\n<parameter=list>\n[1, {}]\n</parameter>\n",
-         "{F}g{A}{\"list\": [1, {}]"},
+        {"qwen-coder", NULL, "<tool_call>\n<function=g>\n<parameter=list>\n[0.1, {}]\n</parameter>\n",
+         "{F}g{A}{\"list\": [0.1, {}]"},
         {"qwen-coder", NULL, "<tool_call>\nNothing", "{C}\nNothing"},
         // An end within a line is text, unless the call goes on behind it.
         {"qwen-coder", NULL,
