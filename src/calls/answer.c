@@ -196,12 +196,12 @@ static bool at_text(struct hearth_answer *a)
     } else if (a->p.calls) {
         static const char python[] = "<|python_tag|>";
         size_t object;
-        at = find_tag(a, python, &how);
-        if (at == a->n && at_bare_object(a, &object)) {
+        if (at_bare_object(a, &object)) { // whatever tag may follow
             a->at = object;
             a->state = OBJECT;
             return true;
         }
+        at = find_tag(a, python, &how);
     }
     const size_t n = without_blanks(a->text + a->at, at - a->at);
     if (n && a->called)

@@ -251,6 +251,8 @@ static void test_bare_objects(void **state)
 {
     (void)state;
     static const struct answer_case cases[] = {
+        {"llama31-tools", NULL, "{\"name\": \"f\", \"parameters\": {}}; {<|python_tag|>\"a\": 3} x",
+         "{F}f{A}{}{.}{C}{\"a\": 3} x"}, // a tag behind it hides no object
         {"llama31-tools", NULL, "{\"name\": \"get_weather\", \"parameters\": {\"city\": \"Oslo\"}}",
          "{F}get_weather{A}{\"city\": \"Oslo\"}{.}"},
         {"llama31-tools", NULL, "<|python_tag|>{\"name\": \"f\", \"parameters\": {}}", "{F}f{A}{}{.}"},
