@@ -42,12 +42,12 @@ extern "C" {
 #endif
 
 #define HEARTH_VERSION_MAJOR 0
-#define HEARTH_VERSION_MINOR 1
+#define HEARTH_VERSION_MINOR 2
 #define HEARTH_VERSION_PATCH 0
 
 // ---- version and errors
 
-// "0.1.0". Static storage. Threads: any.
+// "0.2.0". Static storage. Threads: any.
 const char *hearth_version(void);
 
 enum hearth_code {
