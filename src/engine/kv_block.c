@@ -36,7 +36,7 @@ int hearth_block_root(struct hearth_session *session, struct hearth_block_key *k
     if (rc)
         return rc;
     const uint64_t facts[] = {VERSION,
-                              HEARTH_NUMERIC_LAW,
+                              hearth_session_law(session),
                               HEARTH_KV_TILE,
                               model,
                               hearth_file_stamp(session->model->info.path), // weights that have no sample

@@ -58,6 +58,11 @@ static bool has_steps(const struct hearth_kv *kv, int seq)
     return false;
 }
 
+uint32_t hearth_session_law(const struct hearth_session *s)
+{
+    return HEARTH_NUMERIC_LAW | (s->inexact ? HEARTH_LAW_INEXACT : 0);
+}
+
 int hearth_session_model_id(struct hearth_session *s, uint64_t *id, struct hearth_error *err)
 {
     *id = s->model_id;
@@ -87,7 +92,7 @@ static int make_header(struct hearth_session *s, int n_tokens, bool steps, struc
                          .head_dim = (uint32_t)s->kv.heads[0].dim,
                          .n_tokens = (uint32_t)n_tokens,
                          .steps = steps ? steps_id(s) : 0,
-                         .law = HEARTH_NUMERIC_LAW};
+                         .law = hearth_session_law(s)};
     const char *type = s->model->info.type;
     memcpy(h->name, type, strnlen(type, NAME_BYTES));
     return HEARTH_OK;
@@ -372,6 +377,12 @@ static int check_header(const struct reader *r, const struct hearth_session *s, 
                         const struct header *own, struct hearth_error *err)
 {
     const char *path = hearth_file_path(r->file);
+    if (h->law != own->law && (h->law | HEARTH_LAW_INEXACT) == (own->law | HEARTH_LAW_INEXACT))
+        return hearth_fail(
+            err, HEARTH_E_UNSUPPORTED,
+            "%s: saved %s a device that may have other numbers (device_inexact), which is not so "
+            "here: evaluate the tokens again",
+            path, h->law & HEARTH_LAW_INEXACT ? "with" : "without");
     if (h->law != own->law)
         return hearth_fail(
             err, HEARTH_E_UNSUPPORTED,

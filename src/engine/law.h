@@ -10,6 +10,10 @@
 #ifndef HEARTH_ENGINE_LAW_H
 #define HEARTH_ENGINE_LAW_H
 
+#include <stdint.h>
+
 #define HEARTH_NUMERIC_LAW 2
+// Beside the number, in files of sessions with a device that may have other numbers than the law's.
+#define HEARTH_LAW_INEXACT (UINT32_C(1) << 31)
 
 #endif

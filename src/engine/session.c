@@ -479,6 +479,7 @@ static void warn_of_adapters(const struct hearth_session *s)
 static void size_session(struct hearth_session *s, const struct hearth_session_params *p)
 {
     const int trained = s->model->hp.n_ctx_train;
+    s->inexact = p->device && p->device_inexact;
     s->n_ctx = p->n_ctx ? p->n_ctx : trained < DEFAULT_CTX ? trained : DEFAULT_CTX;
     s->n_ubatch = p->n_ubatch ? p->n_ubatch : DEFAULT_UBATCH;
     if (s->n_ubatch > s->n_ctx)

@@ -70,6 +70,7 @@ struct hearth_session {
     struct hearth_offload *offload; // the first of its devices; or NULL
     struct hearth_session_progress progress;
     bool by_layer; // it has the weights (by_layer.h)
+    bool inexact;  // its numbers may be those of a device that has other ones
 };
 
 // What a session would take besides weights, without taking it: there may be less memory than that here.
@@ -79,6 +80,9 @@ int hearth_session_measure(struct hearth_sources_user *out, const struct hearth_
 
 // hearth_model_fingerprint() of its model, which is worked out once. Thread-safe.
 int hearth_session_model_id(struct hearth_session *s, uint64_t *id, struct hearth_error *err);
+
+// The numeric law of what it keeps, for files: one that no other session has where a device may have other numbers.
+uint32_t hearth_session_law(const struct hearth_session *s);
 
 // From hearth_turn_begin() to hearth_turn_end() the weights are this session's, unless it fails.
 int hearth_turn_begin(struct hearth_session *s, struct hearth_error *err);

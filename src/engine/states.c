@@ -7,8 +7,13 @@
 #include "base/os.h"
 #include "engine/kv.h"
 
-// Slots beyond one for each sequence, unless the session says another number.
-#define SPARE 2
+// Slots beyond one for each sequence, unless the session says another number: two, and one for each two sequences that
+// may share a state, which both then leave while it is read.
+static int spare(int max_seqs)
+{
+    return max_seqs / 2 > 2 ? max_seqs / 2 : 2;
+}
+
 // A prompt of fewer rows goes over its top: the text seldom comes back to where it was.
 #define LEAST_ROWS 16
 // How far a sequence's next tokens are thought to reach, for what its top is worth; and how much more often
@@ -162,7 +167,7 @@ static int take_needed(struct hearth_states *s, const struct hearth_kv *kv,
                 return hearth_fail_param(err, HEARTH_E_BUDGET, "max_states",
                                          "%d states of recurrent layers are too few for an evaluation of %d "
                                          "sequences: %d always do (max_states)",
-                                         s->n_slots, n, n + 1);
+                                         s->n_slots, n, 2 * n);
             hearth_lock_drop(s->lock); // until it is written
             hearth_pool_relax(&turns);
             hearth_lock_take(s->lock);
@@ -383,7 +388,7 @@ int hearth_states_measure(struct hearth_states *s, const struct hearth_hparams *
     *s = (struct hearth_states){0};
     if (!r->n_layers)
         return HEARTH_OK;
-    s->n_slots = n_slots ? n_slots : max_seqs + SPARE;
+    s->n_slots = n_slots ? n_slots : max_seqs + spare(max_seqs);
     s->max_seqs = max_seqs;
     s->conv_bytes = hearth_round_up((size_t)(r->n_taps - 1) * (size_t)r->n_channels * sizeof(float), 64);
     s->layer_bytes = s->conv_bytes + (size_t)r->n_heads * (size_t)r->dim * (size_t)r->dim * sizeof(float);

@@ -78,19 +78,26 @@ static void adapt_calls(struct jinja *j, const value *message, bool as_object)
 
 // ---- the role system
 
+// Whether the content is a text, or has become one.
+static bool is_one_text(struct jinja *j, value *content)
+{
+    return content &&
+           (content->type == JINJA_STRING || (content->type == JINJA_LIST && join_parts(j, content)));
+}
+
 // Where a template refuses it, its text begins the next message.
 static void merge_system(struct jinja *j, struct jinja_list *messages)
 {
     if (!messages->n || !field_is(j, &messages->v[0], "role", "system"))
         return;
-    const value *system = field(j, &messages->v[0], "content");
-    value *next = messages->n > 1 ? field(j, &messages->v[1], "content") : NULL;
+    value *system = field(j, &messages->v[0], "content"),
+          *next = messages->n > 1 ? field(j, &messages->v[1], "content") : NULL;
     if (!next) {
         hearth_jinja_set(j, messages->v[0].u.dict, hearth_jinja_literal(j, "role"),
                          hearth_jinja_literal(j, "user"));
         return;
     }
-    if (!system || system->type != JINJA_STRING || next->type != JINJA_STRING)
+    if (!is_one_text(j, system) || !is_one_text(j, next))
         return;
     struct jinja_builder b = {.j = j};
     hearth_jinja_put_string(&b, system->u.s);
@@ -98,6 +105,16 @@ static void merge_system(struct jinja *j, struct jinja_list *messages)
     hearth_jinja_put_string(&b, next->u.s);
     *next = hearth_jinja_built(&b);
     memmove(messages->v, messages->v + 1, --messages->n * sizeof *messages->v);
+}
+
+// A known role is no data: templates make control tokens of it ('<|' + message['role'] + '|>').
+static void know_role(struct jinja *j, const value *message)
+{
+    static const char *const roles[] = {"system",   "user",    "assistant", "tool",       "developer",
+                                        "function", "ipython", "model",     "observation"};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (field_is(j, message, "role", roles[i]))
+            *field(j, message, "role") = hearth_jinja_literal(j, roles[i]);
 }
 
 void hearth_chat_adapt(struct jinja *j, value messages, const struct hearth_chat_abilities *can)
@@ -109,6 +126,7 @@ void hearth_chat_adapt(struct jinja *j, value messages, const struct hearth_chat
     for (size_t i = 0; i < messages.u.list->n; i++) {
         if (messages.u.list->v[i].type != JINJA_DICT)
             hearth_jinja_fail_code(j, HEARTH_E_INVALID, "each message of a chat is a JSON object");
+        know_role(j, &messages.u.list->v[i]);
         adapt_content(j, &messages.u.list->v[i], can);
         adapt_calls(j, &messages.u.list->v[i], can->arguments);
     }

@@ -208,8 +208,8 @@ static void read_number(struct lexer *x)
     const bool after_a_dot = x->at && x->source.s[x->at - 1] == '.'; // an index, as in a.0.1
     bool whole = true;
     if (based(x, &base)) {
-        for (end = x->at + 2;
-             ((byte_at(x, end) | 32) >= 'a' && (byte_at(x, end) | 32) <= 'f') || digits(x, end);)
+        for (end = x->at + 2; ((byte_at(x, end) | 32) >= 'a' && (byte_at(x, end) | 32) <= 'f') ||
+                              (byte_at(x, end) >= '0' && byte_at(x, end) <= '9') || byte_at(x, end) == '_';)
             end++;
     } else if (!after_a_dot) {
         if (byte_at(x, end) == '.' && (after_dot = digits(x, end + 1))) {
@@ -227,6 +227,8 @@ static void read_number(struct lexer *x)
         if (x->source.s[i] != '_')
             text[n++] = x->source.s[i];
     text[n] = '\0';
+    if (n == sizeof text - 1)
+        hearth_jinja_fail(x->j, "a number of more than %zu digits: %s...", n - 1, text);
     const struct jinja_string s = {.s = text, .n = n};
     int64_t i = 0;
     if (whole && !hearth_jinja_parse_int(&s, base, &i))

@@ -118,7 +118,7 @@ RECIPE r_starcoder = {{{"\\p{N}", 0}, {GPT2, 0}}};
 RECIPE r_deepseek_llm = {{{"[\\r\\n]", 0},
                           {"[" S "]?[" CASED_LETTERS "]+", 0},
                           {"[" S "]?[!-/:-~\\x{FF01}-\\x{FF0F}\\x{FF1A}-\\x{FF5E}\\x{2018}-\\x{201F}\\x{3000}-\\x{3002}]+", 0},
-                          {SPACES "$", 0},
+                          {"(?<![" S "])" SPACES "$", 0}, // a run is looked at from its beginning alone
                           {CJK, 0},
                           {"\\p{N}+", 0}}};
 RECIPE r_deepseek_coder = {{{"[\\r\\n]", 0}, {"[" S "]?\\p{L}+", 0}, {"[" S "]?\\p{P}+", 0}, {CJK, 0}, {"\\p{N}", 0}}};

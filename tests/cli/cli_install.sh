@@ -102,7 +102,7 @@ if command -v cmake >/dev/null; then
     cat >"$tmp/project/CMakeLists.txt" <<'TEXT'
 cmake_minimum_required(VERSION 3.20)
 project(user C)
-find_package(hearth 0.1 REQUIRED)
+find_package(hearth 0.2 REQUIRED)
 add_executable(user user.c)
 target_link_libraries(user hearth::hearth)
 add_executable(user_static user.c)

@@ -672,6 +672,44 @@ static void test_sessions(void **unused)
     assert_true(sum.refused > 0 && sum.saved >= sum.operations / 200);
 }
 
+// Texts that several sequences share at their ends, stepped all at once: there are states enough for it, unless fewer were
+// asked for.
+static void test_shared_states(void **unused)
+{
+    (void)unused;
+    state = 1;
+    const char *path = in_folder("model.gguf");
+    made_write(path, &(struct made){.arch = "qwen35"});
+    struct hearth_model *m = NULL;
+    OK(hearth_model_open(&m, path, NULL, &err));
+    for (int states = 0; states <= 8; states += 8) {
+        struct hearth_session *s = NULL;
+        struct hearth_session_params params = hearth_session_params_default();
+        params.n_ctx = S_CTX;
+        params.max_seqs = 6;
+        params.n_threads = 1;
+        params.max_states = states;
+        OK(hearth_session_open(&s, m, &params, &err));
+        int seqs[6];
+        hearth_token tokens[20];
+        for (int i = 0; i < 20; i++)
+            tokens[i] = below(hearth_model_info(m)->n_vocab);
+        for (int i = 0; i < 3; i++) {
+            seqs[i] = hearth_seq_new(s, &err);
+            OK(hearth_prompt(s, seqs[i], tokens + i, 17, NULL, NULL, &err));
+            seqs[3 + i] = hearth_seq_fork(s, seqs[i], 17, &err);
+            assert_true(seqs[3 + i] >= 0);
+        }
+        const int rc = hearth_step(s, seqs, tokens, 6, &err);
+        assert_int_equal(rc, states ? HEARTH_E_BUDGET : HEARTH_OK);
+        if (rc)
+            assert_non_null(strstr(err.message, "12 always do (max_states)"));
+        hearth_session_close(&s);
+    }
+    hearth_model_close(&m);
+    empty_folder();
+}
+
 // ---- saved beside the session
 
 enum { SAVES = 12 };
@@ -767,6 +805,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pool), cmocka_unit_test(test_memory), cmocka_unit_test(test_check),
         cmocka_unit_test_setup_teardown(test_saved_beside, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_shared_states, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_sessions, make_folder, remove_folder)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
