@@ -803,7 +803,9 @@ int main(int argc, char **argv)
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pool), cmocka_unit_test(test_memory), cmocka_unit_test(test_check),
+        cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_check),
         cmocka_unit_test_setup_teardown(test_saved_beside, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_shared_states, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_sessions, make_folder, remove_folder)};
