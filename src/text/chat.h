@@ -9,10 +9,10 @@
 
 // What a template can do with messages, found out by rendering some that tell.
 struct hearth_chat_abilities {
-    bool texts;     // content that is a string
-    bool parts;     // content that is a list of parts
-    bool system;    // the role system
-    bool arguments; // the arguments of a tool call as an object; else as JSON text
+    bool texts;                    // content that is a string
+    bool parts;                    // content that is a list of parts
+    bool system;                   // the role system
+    bool call_objects, call_texts; // the arguments of a tool call as an object; as JSON text
 };
 
 struct hearth_chat_template {

@@ -59,7 +59,7 @@ static void adapt_content(struct jinja *j, const value *message, const struct he
 
 // ---- tool calls
 
-static void adapt_calls(struct jinja *j, const value *message, bool as_object)
+static void adapt_calls(struct jinja *j, const value *message, const struct hearth_chat_abilities *can)
 {
     const value *calls = field(j, message, "tool_calls");
     for (size_t i = 0; calls && calls->type == JINJA_LIST && i < calls->u.list->n; i++) {
@@ -68,10 +68,10 @@ static void adapt_calls(struct jinja *j, const value *message, bool as_object)
         const value comma = hearth_jinja_literal(j, ", "), colon = hearth_jinja_literal(j, ": ");
         if (!arguments)
             continue;
-        if (as_object && arguments->type == JINJA_STRING && arguments->u.s->n)
+        if (!can->call_texts && arguments->type == JINJA_STRING && arguments->u.s->n)
             *arguments = hearth_jinja_read_json(j, arguments->u.s->s, arguments->u.s->n,
                                                 "the arguments of a tool call", JINJA_DATA);
-        else if (!as_object && arguments->type == JINJA_DICT)
+        else if (can->call_texts && !can->call_objects && arguments->type == JINJA_DICT)
             *arguments = hearth_jinja_dumps(j, arguments, false, false, NULL, comma.u.s, colon.u.s);
     }
 }
@@ -128,7 +128,7 @@ void hearth_chat_adapt(struct jinja *j, value messages, const struct hearth_chat
             hearth_jinja_fail_code(j, HEARTH_E_INVALID, "each message of a chat is a JSON object");
         know_role(j, &messages.u.list->v[i]);
         adapt_content(j, &messages.u.list->v[i], can);
-        adapt_calls(j, &messages.u.list->v[i], can->arguments);
+        adapt_calls(j, &messages.u.list->v[i], can);
     }
 }
 
@@ -190,10 +190,9 @@ int hearth_chat_probe(const struct hearth_jinja *t, const char *bos, const char 
     can->texts = gives(t, &p, text, "needle", NULL);
     can->parts = gives(t, &p, parts, "needle", "type");
     // Python's quotes show that an object is printed as it is
-    const bool object = gives(t, &p, CALL("{\"needle\":\"thread\"}"), "needle", "'needle'");
-    const bool json =
+    can->call_objects = gives(t, &p, CALL("{\"needle\":\"thread\"}"), "needle", "'needle'");
+    can->call_texts =
         gives(t, &p, CALL("\"{\\\"needle\\\": \\\"thread\\\"}\""), "{\"needle\": \"thread\"}", NULL);
-    can->arguments = object || !json;
     can->system = gives(t, &p, can->texts ? system : system_parts, "needle", NULL);
     if (!can->texts && !can->parts) // it cannot be told: messages stay as they are
         can->texts = can->parts = can->system = true;

@@ -83,6 +83,37 @@ static const char *of_json(const char *source, const char *messages)
     return rendered(source, &params);
 }
 
+// A template that takes calls' arguments as text gets them as they are, also those of a call that was cut off.
+static void test_arguments(void **state)
+{
+    (void)state;
+    static const char *const source =
+        "{% for m in messages %}{% for c in m.tool_calls or [] %}{% set a = c.function.arguments %}"
+        "{{ a if a is string else a | tojson }}{% endfor %}{% endfor %}";
+    static const char *const given[] = {"{\\\"city\\\":\\\"Paris\\\"}", "{\\\"city\\\":\\\"Pa"};
+    static const char *const want[] = {"{\"city\":\"Paris\"}", "{\"city\":\"Pa"};
+    struct hearth_chat_template *t;
+    OK(hearth_chat_template_open(&t, NULL, source, &err));
+    for (int i = 0; i < 2; i++) {
+        char messages[400];
+        struct hearth_chat_text *text;
+        struct hearth_chat_params params = hearth_chat_params_default();
+        snprintf(
+            messages, sizeof messages,
+            "[{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": "
+            "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"%s\"}}]}]",
+            given[i]);
+        params.messages = messages;
+        OK(hearth_chat_render(&text, t, &params, &err));
+        size_t n;
+        const char *bytes = hearth_chat_text_bytes(text, &n);
+        assert_int_equal(n, strlen(want[i]));
+        assert_memory_equal(bytes, want[i], n);
+        hearth_chat_text_close(&text);
+    }
+    hearth_chat_template_close(&t);
+}
+
 static void test_tokens(void **state)
 {
     (void)state;
@@ -265,8 +296,9 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tokens),  cmocka_unit_test(test_messages),     cmocka_unit_test(test_variables),
-        cmocka_unit_test(test_builtin), cmocka_unit_test(test_broken_tools), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_arguments), cmocka_unit_test(test_tokens),  cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_variables), cmocka_unit_test(test_builtin), cmocka_unit_test(test_broken_tools),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
