@@ -64,7 +64,7 @@ void hearth_os_discard(void *p, size_t size)
     char *at = (char *)p + skip;
     if (!whole)
         return;
-    // Parts of large pages cannot be given back.
+    // Where the system does not take it back, what is there must be zeros all the same.
     if (!VirtualFree(at, whole, MEM_DECOMMIT) || !VirtualAlloc(at, whole, MEM_COMMIT, PAGE_READWRITE))
         memset(at, 0, whole);
 }
