@@ -204,7 +204,8 @@ static uint64_t size_rows(struct hearth_hot_experts *h, uint64_t room)
     const uint64_t bytes = hearth_expert_rows_bytes(hp), fit = room / 8 / bytes;
     h->rows[0].cap = rows < HEARTH_EXPERT_ROWS_MOST ? rows : HEARTH_EXPERT_ROWS_MOST;
     h->rows[0].cap = fit < h->rows[0].cap ? (size_t)fit : h->rows[0].cap;
-    h->rows[1].cap = (size_t)h->s->limits.max_steps * used;
+    const size_t steps = (size_t)h->s->limits.max_steps * used;
+    h->rows[1].cap = steps < HEARTH_EXPERT_ROWS_MOST ? steps : HEARTH_EXPERT_ROWS_MOST;
     return (h->rows[0].cap + h->rows[1].cap) * bytes;
 }
 
