@@ -108,6 +108,9 @@ static const char *why_not(const struct opening *o, const struct hearth_layer *l
 {
     if (o->m->items[w->item].vector)
         return "it is no matrix";
+    const struct hearth_item *item = &o->m->items[w->item];
+    if (item->of_experts && item->tensor->ne[2] != (uint64_t)o->m->hp.n_expert)
+        return "experts are matrices of their own there: convert the model to one with joint ones";
     if (!l)
         return w == &o->m->weights.position_embd  ? "positions are looked up"
                : w == &o->m->weights.token_layers ? "what tokens give layers is looked up"
