@@ -1,40 +1,66 @@
 # SPDX-License-Identifier: MIT
-# The devices' kernels, src/accel/kernels.cl, become a C file, accel_kernels.c in the build folder: as their text, which
+# The devices' kernels, src/accel/kernels/, become a C file, accel_kernels.c in the build folder: as their text, which
 # OpenCL's drivers compile, and as PTX, which NVIDIA's do, where there is a clang that makes it.
-set(accel_source ${CMAKE_CURRENT_SOURCE_DIR}/src/accel/kernels.cl)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${accel_source})
+set(accel_folder ${CMAKE_CURRENT_SOURCE_DIR}/src/accel/kernels)
 
-# Nothing is fused, flushed or rounded otherwise than written. 6.1: integer dot products.
-set(accel_ptx_flags -x cl -cl-std=CL1.2 --target=nvptx64-nvidia-cuda -march=sm_61 -Xclang -target-feature -Xclang +ptx63
-                    -DHEARTH_PTX -O2 -ffp-contract=off -Xclang -cl-fp32-correctly-rounded-divide-sqrt -Wno-everything)
-set(accel_ptx ${CMAKE_CURRENT_BINARY_DIR}/accel_kernels.ptx)
+# A text of these files, beside the build's.
+function(accel_join out)
+    set(text "")
+    foreach(name IN LISTS ARGN)
+        set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${accel_folder}/${name}.cl)
+        file(READ ${accel_folder}/${name}.cl part)
+        string(APPEND text "${part}\n")
+    endforeach()
+    file(CONFIGURE OUTPUT ${out} @ONLY CONTENT "@text@")
+endfunction()
+set(accel_all ${CMAKE_CURRENT_BINARY_DIR}/accel_kernels.cl)
+set(accel_61 ${CMAKE_CURRENT_BINARY_DIR}/accel_kernels_61.cl)
+set(accel_80 ${CMAKE_CURRENT_BINARY_DIR}/accel_kernels_80.cl)
+accel_join(${accel_all} numbers rows products matrix plain down attention forms)
+accel_join(${accel_61} numbers rows products plain down attention forms)
+accel_join(${accel_80} numbers products matrix)
+
+# Nothing is fused, flushed or rounded otherwise than written. 6.1: integer dot products, 8.0: products of matrices.
+set(accel_ptx_flags -x cl -cl-std=CL1.2 --target=nvptx64-nvidia-cuda -O2 -ffp-contract=off
+                    -Xclang -cl-fp32-correctly-rounded-divide-sqrt -Wno-everything)
 find_program(HEARTH_PTX_CLANG NAMES clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14
              DOC "a clang that knows the target nvptx64, for kernels of NVIDIA's GPUs")
-set(accel_ptx_text "")
-if(HEARTH_PTX_CLANG)
-    if(NOT EXISTS ${accel_ptx} OR ${accel_source} IS_NEWER_THAN ${accel_ptx} OR
-       ${CMAKE_CURRENT_LIST_FILE} IS_NEWER_THAN ${accel_ptx})
-        file(REMOVE ${accel_ptx})
-        execute_process(COMMAND ${HEARTH_PTX_CLANG} ${accel_ptx_flags} -S ${accel_source} -o ${accel_ptx}
-                        RESULT_VARIABLE accel_ptx_failed OUTPUT_QUIET ERROR_QUIET)
-        if(accel_ptx_failed)
-            file(REMOVE ${accel_ptx})
+
+function(accel_make_ptx source capability version out)
+    set(ptx ${CMAKE_CURRENT_BINARY_DIR}/accel_kernels_${capability}.ptx)
+    if(NOT EXISTS ${ptx} OR ${source} IS_NEWER_THAN ${ptx} OR ${CMAKE_CURRENT_FUNCTION_LIST_FILE} IS_NEWER_THAN ${ptx})
+        file(REMOVE ${ptx})
+        execute_process(COMMAND ${HEARTH_PTX_CLANG} ${accel_ptx_flags} -march=sm_${capability} -Xclang -target-feature
+                                -Xclang +ptx${version} -DHEARTH_PTX=${capability} -S ${source} -o ${ptx}
+                        RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+        if(failed)
+            file(REMOVE ${ptx})
         endif()
     endif()
-    if(EXISTS ${accel_ptx})
-        hearth_chars(${accel_ptx} accel_ptx_text)
+    set(text "")
+    if(EXISTS ${ptx})
+        hearth_chars(${ptx} text)
     endif()
+    set(${out} "${text}" PARENT_SCOPE)
+endfunction()
+
+set(accel_ptx_text "")
+set(accel_ptx_80_text "")
+if(HEARTH_PTX_CLANG)
+    accel_make_ptx(${accel_61} 61 63 accel_ptx_text)
+    accel_make_ptx(${accel_80} 80 70 accel_ptx_80_text)
 endif()
 if(NOT accel_ptx_text)
     message(STATUS "no clang that compiles for nvptx64: NVIDIA's GPUs are used by OpenCL alone")
 endif()
 
-hearth_chars(${accel_source} accel_text)
+hearth_chars(${accel_all} accel_text)
 set(HEARTH_ACCEL_KERNELS_C ${CMAKE_CURRENT_BINARY_DIR}/accel_kernels.c)
 file(CONFIGURE OUTPUT ${HEARTH_ACCEL_KERNELS_C} @ONLY CONTENT
-"// Made by cmake/accel_kernels.cmake of src/accel/kernels.cl.
+"// Made by cmake/accel_kernels.cmake of src/accel/kernels/.
 #include \"accel/kernels_source.h\"
 
 const char hearth_accel_kernels_cl[] = {@accel_text@'\\0'};
 const char hearth_accel_kernels_ptx[] = {@accel_ptx_text@'\\0'};
+const char hearth_accel_kernels_ptx_80[] = {@accel_ptx_80_text@'\\0'};
 ")

@@ -57,6 +57,24 @@ void hearth_accel_fail_at(struct hearth_accel *a, long n)
 }
 
 // Whether the device is to be called.
+size_t hearth_accel_group_of(enum hearth_accel_kernel kernel)
+{
+    switch (kernel) {
+    case HEARTH_ACCEL_norm:
+    case HEARTH_ACCEL_attend:
+        return 256;
+    case HEARTH_ACCEL_matrix_4_32h:
+    case HEARTH_ACCEL_matrix_8_32h:
+    case HEARTH_ACCEL_matrix_4_32:
+    case HEARTH_ACCEL_matrix_8_32:
+    case HEARTH_ACCEL_matrix_4_16:
+    case HEARTH_ACCEL_matrix_8_16:
+        return 128;
+    default:
+        return HEARTH_ACCEL_GROUP;
+    }
+}
+
 static bool works(struct hearth_accel *a)
 {
     if (a->rc)

@@ -28,6 +28,8 @@ struct hearth_accel_info {
     bool shares_memory; // its memory is the system's
     // Whether it has what the same bits need: an exact fma, denormals, correctly rounded division and square root.
     bool exact;
+    // It has units for products of matrices of integers, and prompts' kernels for them (kernels/matrix.cl).
+    bool has_matrix_units;
     int index; // the back end's own number
 };
 
@@ -37,25 +39,31 @@ struct hearth_accel_memory {
     size_t size;
 };
 
-// Item counts of all kernels' groups (GROUP in kernels.cl).
-#define HEARTH_ACCEL_GROUP 64
+// Items of a kernel's group (GROUP in kernels/numbers.cl), but for those of which hearth_accel_group_of() says otherwise,
+// and the most that any has.
+#define HEARTH_ACCEL_GROUP      64
+#define HEARTH_ACCEL_MOST_ITEMS 256
 
-#define HEARTH_ACCEL_FORM(X, name) X(step_##name) X(prompt_##name) X(clusters_##name) X(columns_##name)
+#define HEARTH_ACCEL_FORM(X, name)                                                                           \
+    X(step_##name) X(prompt_##name) X(clusters_##name) X(columns_##name) X(matrix_##name)
 // clang-format off
 #define HEARTH_ACCEL_KERNELS(X)                                                                              \
     HEARTH_ACCEL_FORM(X, 4_32h) HEARTH_ACCEL_FORM(X, 8_32h) HEARTH_ACCEL_FORM(X, 4_32)                       \
     HEARTH_ACCEL_FORM(X, 8_32) HEARTH_ACCEL_FORM(X, 4_16) HEARTH_ACCEL_FORM(X, 8_16)                         \
     X(norm) X(add) X(add_scaled) X(rope) X(quantize) X(step_plain) X(prompt_plain) X(down_plain)             \
-    X(sum_clusters) X(activate) X(mask_scores) X(mask_gates) X(store) X(attend) X(combine)
+    X(sum_clusters) X(activate) X(activate_quantize) X(mask_scores) X(mask_gates) X(store) X(attend) X(combine)
 // clang-format on
 
-// Kernels of kernels.cl, by name.
+// Kernels of kernels/, by name.
 enum hearth_accel_kernel {
 #define HEARTH_ACCEL_NUMBER(name) HEARTH_ACCEL_##name,
     HEARTH_ACCEL_KERNELS(HEARTH_ACCEL_NUMBER)
 #undef HEARTH_ACCEL_NUMBER
         HEARTH_ACCEL_KERNELS_END
 };
+
+// Items of a group of this kernel.
+size_t hearth_accel_group_of(enum hearth_accel_kernel kernel);
 
 // An argument of a kernel: memory, or a number of four bytes.
 struct hearth_accel_arg {
@@ -183,7 +191,7 @@ void hearth_accel_run(struct hearth_accel *a, enum hearth_accel_kernel kernel,
                       const struct hearth_accel_arg *args, int n_args, size_t x, size_t y, size_t z);
 void hearth_accel_flush(struct hearth_accel *a);
 
-// hearth_accel_run() with the arguments of kernels.cl.
+// hearth_accel_run() with the arguments of kernels/.
 #define HEARTH_ACCEL_RUN(a, kernel, x, y, z, ...)                                                            \
     hearth_accel_run(                                                                                        \
         a, kernel, (const struct hearth_accel_arg[]){__VA_ARGS__},                                           \

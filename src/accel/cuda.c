@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// NVIDIA's GPUs, by their driver: it compiles the kernels' PTX, which the build makes of kernels.cl where it finds a
+// NVIDIA's GPUs, by their driver: it compiles the kernels' PTX, which the build makes of kernels/ where it finds a
 // compiler for that (cmake/accel_kernels.cmake); without it there are no devices here.
 #include "accel/cuda_api.h"
 
@@ -15,6 +15,8 @@
 // The kernels' integer dot products are instructions from this compute capability on.
 #define LEAST_MAJOR 6
 #define LEAST_MINOR 1
+// From this one on they have units for products of integers.
+#define MATRIX_MAJOR 8
 // Groups of a grid in its second and third dimension.
 #define MAX_GROUPS  65535
 #define MAX_DEVICES 64
@@ -26,7 +28,7 @@ struct device {
     bool retained;
     hearth_cuda_context context;
     hearth_cuda_stream stream, copies; // copies: what is written beside the stream
-    hearth_cuda_module module;
+    hearth_cuda_module module, matrix;
     hearth_cuda_function kernels[HEARTH_ACCEL_KERNELS_END];
     char name[128];
 };
@@ -81,6 +83,13 @@ static void name_of(const struct hearth_cuda *cu, int id, char *out, size_t size
     hearth_make_printable(out);
 }
 
+static bool has_matrix_units(const struct hearth_cuda *cu, int id)
+{
+    int major = 0;
+    return *hearth_accel_kernels_ptx_80 && !cu->DeviceGetAttribute(&major, HEARTH_CUDA_MAJOR, id) &&
+           major >= MATRIX_MAJOR;
+}
+
 static struct hearth_accel_info describe(const struct hearth_cuda *cu, int id, int index)
 {
     struct hearth_accel_info info = {.backend = hearth_accel_cuda.name, .exact = true, .index = index};
@@ -93,6 +102,7 @@ static struct hearth_accel_info describe(const struct hearth_cuda *cu, int id, i
     info.shares_memory = integrated != 0;
     info.memory = info.largest = memory;
     info.units = (uint32_t)units;
+    info.has_matrix_units = has_matrix_units(cu, id);
     snprintf(info.driver, sizeof info.driver, "%d.%d", version / 1000, version % 1000 / 10);
     name_of(cu, id, info.name, sizeof info.name);
     return info;
@@ -119,6 +129,18 @@ static int fail(const struct device *d, const char *what, int code, struct heart
                        d->name, what, code, memory ? ": its memory is full" : "");
 }
 
+static int load_module(struct device *d, hearth_cuda_module *out, const char *text, struct hearth_error *err)
+{
+    char log[2048] = {0};
+    int options[] = {HEARTH_CUDA_JIT_ERROR_LOG, HEARTH_CUDA_JIT_ERROR_LOG_BYTES};
+    void *values[] = {log, (void *)(uintptr_t)(sizeof log - 1)};
+    const int code = d->cu.ModuleLoadDataEx(out, text, 2, options, values);
+    if (code)
+        return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s cannot build the kernels (CUDA error %d): %.*s",
+                           d->name, code, (int)strcspn(log, "\n"), log);
+    return HEARTH_OK;
+}
+
 static int build(struct device *d, bool broken, struct hearth_error *err)
 {
     static const char *const names[] = {
@@ -126,17 +148,19 @@ static int build(struct device *d, bool broken, struct hearth_error *err)
         HEARTH_ACCEL_KERNELS(NAME)
 #undef NAME
     };
-    char log[2048] = {0};
-    int options[] = {HEARTH_CUDA_JIT_ERROR_LOG, HEARTH_CUDA_JIT_ERROR_LOG_BYTES};
-    void *values[] = {log, (void *)(uintptr_t)(sizeof log - 1)};
-    int code = d->cu.ModuleLoadDataEx(&d->module, broken ? "this is no kernel" : hearth_accel_kernels_ptx, 2,
-                                      options, values);
+    const bool matrix = has_matrix_units(&d->cu, d->id);
+    int code = load_module(d, &d->module, broken ? "this is no kernel" : hearth_accel_kernels_ptx, err);
+    if (!code && matrix)
+        code = load_module(d, &d->matrix, hearth_accel_kernels_ptx_80, err);
     if (code)
-        return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s cannot build the kernels (CUDA error %d): %.*s",
-                           d->name, code, (int)strcspn(log, "\n"), log);
-    for (int i = 0; i < HEARTH_ACCEL_KERNELS_END && !code; i++)
-        if ((code = d->cu.ModuleGetFunction(&d->kernels[i], d->module, names[i])))
+        return code;
+    for (int i = 0; i < HEARTH_ACCEL_KERNELS_END && !code; i++) {
+        const bool is_matrix = !strncmp(names[i], "matrix_", 7);
+        if (!is_matrix || matrix)
+            code = d->cu.ModuleGetFunction(&d->kernels[i], is_matrix ? d->matrix : d->module, names[i]);
+        if (code)
             return fail(d, names[i], code, err);
+    }
     return HEARTH_OK;
 }
 
@@ -175,6 +199,8 @@ static void close_device(void *state)
         }
     if (d->module)
         d->cu.ModuleUnload(d->module);
+    if (d->matrix)
+        d->cu.ModuleUnload(d->matrix);
     if (d->retained)
         d->cu.PrimaryRelease(d->id);
     free(d);
@@ -320,7 +346,7 @@ static int run(void *state, enum hearth_accel_kernel kernel, const struct hearth
     int code = d->cu.CtxSetCurrent(d->context);
     if (!code)
         code = d->cu.LaunchKernel(d->kernels[kernel], (unsigned)groups[0], (unsigned)groups[1],
-                                  (unsigned)groups[2], HEARTH_ACCEL_GROUP, 1, 1, 0, d->stream, values, NULL);
+                                  (unsigned)groups[2], (unsigned)hearth_accel_group_of(kernel), 1, 1, 0, d->stream, values, NULL);
     return code ? fail(d, "run a kernel", code, err) : HEARTH_OK;
 }
 

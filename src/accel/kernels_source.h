@@ -3,8 +3,9 @@
 #ifndef HEARTH_ACCEL_KERNELS_SOURCE_H
 #define HEARTH_ACCEL_KERNELS_SOURCE_H
 
-extern const char hearth_accel_kernels_cl[]; // kernels.cl, as OpenCL C
-extern const char
-    hearth_accel_kernels_ptx[]; // the same for NVIDIA's drivers; "": the build had no compiler for it
+extern const char hearth_accel_kernels_cl[]; // kernels/ as OpenCL C
+// For NVIDIA's drivers; "": the build had no compiler for it. All but those for matrix units, of compute capability 6.1
+// on, and these, of 8.0 on.
+extern const char hearth_accel_kernels_ptx[], hearth_accel_kernels_ptx_80[];
 
 #endif

@@ -200,9 +200,9 @@ static int open_device(void **state, int index, bool broken, struct hearth_error
         !number_of(&d->cl, d->id, HEARTH_CL_DEVICE_COMPILER, 4))
         return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s is not available, or its driver has no compiler",
                            d->name);
-    if (number_of(&d->cl, d->id, HEARTH_CL_DEVICE_MAX_GROUP, sizeof(size_t)) < HEARTH_ACCEL_GROUP)
+    if (number_of(&d->cl, d->id, HEARTH_CL_DEVICE_MAX_GROUP, sizeof(size_t)) < HEARTH_ACCEL_MOST_ITEMS)
         return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s has no groups of %d items", d->name,
-                           HEARTH_ACCEL_GROUP);
+                           HEARTH_ACCEL_MOST_ITEMS);
     int32_t code = 0;
     d->context = d->cl.CreateContext(NULL, 1, &d->id, NULL, NULL, &code);
     if (!d->context)
@@ -317,8 +317,8 @@ static int run(void *state, enum hearth_accel_kernel kernel, const struct hearth
     }
     if (code)
         return fail(d, "take an argument", code, err);
-    const size_t local[3] = {HEARTH_ACCEL_GROUP, 1, 1};
-    const size_t global[3] = {groups[0] * HEARTH_ACCEL_GROUP, groups[1], groups[2]};
+    const size_t local[3] = {hearth_accel_group_of(kernel), 1, 1};
+    const size_t global[3] = {groups[0] * local[0], groups[1], groups[2]};
     code = d->cl.EnqueueNDRangeKernel(d->queue, d->kernels[kernel], 3, NULL, global, local, 0, NULL, NULL);
     return code ? fail(d, "run a kernel", code, err) : HEARTH_OK;
 }

@@ -10,10 +10,15 @@
 #define GROUP    HEARTH_ACCEL_GROUP
 #define RUN(...) HEARTH_ACCEL_RUN(__VA_ARGS__)
 
-// Rows of a STEP product that a group has, tokens that it takes together (kernels.cl).
-#define STEP_ROWS     4
+// Rows of a STEP product that a group has, tokens that it takes together (kernels/products.cl, matrix.cl).
+#define STEP_ROWS     8
+#define PLAIN_ROWS    4
 #define STEP_TOKENS   HEARTH_ACCEL_STEP_TOKENS
 #define PROMPT_TOKENS HEARTH_ACCEL_PROMPT_TOKENS
+#define MATRIX_ROWS   128
+#define MATRIX_TOKENS 64
+// Activations that an item quantises.
+#define PART 16
 // Positions of a tile.
 #define TILE 64
 
@@ -26,13 +31,30 @@ static size_t groups(size_t n, size_t each)
 
 // ---- rows of a batch
 
+static void norm(struct hearth_accel *a, const struct hearth_accel_memory *out,
+                 const struct hearth_accel_memory *acts, const struct hearth_accel_memory *x,
+                 const struct hearth_accel_weight *w, const struct hearth_accel_weight *b, bool is_layer, float eps,
+                 size_t n_rows)
+{
+    const bool has_bias = b && b->n;
+    RUN(a, HEARTH_ACCEL_norm, n_rows, 1, 1, M(out), M(x), M(&w->q), M(has_bias ? &b->q : &none), I(w->k),
+        F(eps), I(is_layer), I(has_bias), M(acts ? acts : &none), I(hearth_acts_padded(w->k)),
+        I(hearth_acts_bytes(w->k)), I(acts != NULL));
+}
+
 void hearth_accel_norm(struct hearth_accel *a, const struct hearth_accel_memory *out,
                        const struct hearth_accel_memory *x, const struct hearth_accel_weight *w,
                        const struct hearth_accel_weight *b, bool is_layer, float eps, size_t n_rows)
 {
-    const bool has_bias = b && b->n;
-    RUN(a, HEARTH_ACCEL_norm, n_rows, 1, 1, M(out), M(x), M(&w->q), M(has_bias ? &b->q : &none), I(w->k),
-        F(eps), I(is_layer), I(has_bias));
+    norm(a, out, NULL, x, w, b, is_layer, eps, n_rows);
+}
+
+void hearth_accel_norm_quantize(struct hearth_accel *a, const struct hearth_accel_memory *out,
+                                const struct hearth_accel_memory *acts, const struct hearth_accel_memory *x,
+                                const struct hearth_accel_weight *w, const struct hearth_accel_weight *b,
+                                bool is_layer, float eps, size_t n_rows)
+{
+    norm(a, out, acts, x, w, b, is_layer, eps, n_rows);
 }
 
 void hearth_accel_add(struct hearth_accel *a, const struct hearth_accel_memory *x,
@@ -76,13 +98,13 @@ void hearth_accel_quantize(struct hearth_accel *a, const struct hearth_accel_mem
                            const struct hearth_accel_memory *x, size_t k, size_t n_rows)
 {
     const size_t padded = hearth_acts_padded(k);
-    RUN(a, HEARTH_ACCEL_quantize, groups(padded / 32, GROUP), n_rows, 1, M(acts), M(x), I(k), I(padded),
+    RUN(a, HEARTH_ACCEL_quantize, groups(padded / PART, GROUP), n_rows, 1, M(acts), M(x), I(k), I(padded),
         I(hearth_acts_bytes(k)));
 }
 
 // ---- products
 
-enum family { STEP, PROMPT, CLUSTERS, COLUMNS };
+enum family { STEP, PROMPT, CLUSTERS, COLUMNS, MATRIX };
 
 // The kernel of a family for the form of a weight's units: they stand side by side in the list.
 static enum hearth_accel_kernel kernel_of(const struct hearth_accel_form *f, enum family family)
@@ -106,39 +128,49 @@ struct product {
     const struct hearth_accel_memory *tiles;
     size_t n_tiles;
     const struct hearth_accel_memory *mask;
+    bool adds; // to what is in out
 };
 
 static void run_product(struct hearth_accel *a, const struct product *p)
 {
     const struct hearth_accel_weight *w = p->w;
     const struct hearth_accel_form f = hearth_accel_form_of(w->type);
-    const size_t rows = groups(p->n_out, p->is_prompt ? GROUP : STEP_ROWS);
-    const size_t most = p->is_prompt ? PROMPT_TOKENS : f.bits ? STEP_TOKENS : 1;
-    const size_t tiles = p->tiles ? p->n_tiles : groups(p->n_tiles, most);
+    const bool matrix = p->is_prompt && f.bits && !p->tiles && hearth_accel_describe(a)->has_matrix_units;
+    const enum family family = matrix ? MATRIX : p->is_prompt ? PROMPT : STEP;
+    const size_t each = matrix ? MATRIX_ROWS : p->is_prompt ? GROUP : f.bits ? STEP_ROWS : PLAIN_ROWS;
+    const size_t most = matrix ? MATRIX_TOKENS : p->is_prompt ? PROMPT_TOKENS : f.bits ? STEP_TOKENS : 1;
+    const size_t rows = groups(p->n_out, each), tiles = p->tiles ? p->n_tiles : groups(p->n_tiles, most);
     const struct hearth_accel_memory *mask = p->mask ? p->mask : &none, *list = p->tiles ? p->tiles : &none;
     if (f.bits)
-        RUN(a, kernel_of(&f, p->is_prompt ? PROMPT : STEP), rows, tiles, 1, M(p->out), I(p->n_out), M(&w->q),
-            M(&w->scales), M(&w->minima), M(p->x.acts), I(hearth_acts_padded(w->k)),
-            I(hearth_acts_bytes(w->k)), I(w->k / f.unit), I(p->n_out), I(p->n_tiles), I(f.has_min), I(f.base),
-            I(hearth_prompt_planes(w->type)), M(mask), I(p->mask != NULL), M(list), I(p->tiles != NULL));
+        RUN(a, kernel_of(&f, family), rows, tiles, 1, M(p->out), I(p->n_out), M(&w->q), M(&w->scales),
+            M(&w->minima), M(p->x.acts), I(hearth_acts_padded(w->k)), I(hearth_acts_bytes(w->k)),
+            I(w->k / f.unit), I(p->n_out), I(p->n_tiles), I(f.has_min), I(f.base),
+            I(hearth_prompt_planes(w->type)), M(mask), I(p->mask != NULL), M(list), I(p->tiles != NULL),
+            I(p->adds));
     else
         RUN(a, p->is_prompt ? HEARTH_ACCEL_prompt_plain : HEARTH_ACCEL_step_plain, rows, tiles, 1, M(p->out),
             I(p->n_out), M(&w->q), I(f.plain), M(p->x.plain), I(w->k), I(p->n_out), I(p->n_tiles), M(mask),
-            I(p->mask != NULL), M(list), I(p->tiles != NULL));
+            I(p->mask != NULL), M(list), I(p->tiles != NULL), I(p->adds));
 }
 
 void hearth_accel_product(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
                           const struct hearth_accel_weight *w, struct hearth_accel_input x, size_t n_tokens,
                           const struct hearth_accel_memory *mask)
 {
-    run_product(a, &(struct product){is_prompt, out, w, w->n, x, NULL, n_tokens, mask});
+    run_product(a, &(struct product){is_prompt, out, w, w->n, x, NULL, n_tokens, mask, false});
+}
+
+void hearth_accel_product_add(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
+                              const struct hearth_accel_weight *w, struct hearth_accel_input x, size_t n_tokens)
+{
+    run_product(a, &(struct product){is_prompt, out, w, w->n, x, NULL, n_tokens, NULL, true});
 }
 
 void hearth_accel_products_of(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
                               const struct hearth_accel_weight *w, size_t n_out, struct hearth_accel_input x,
                               const struct hearth_accel_memory *tiles, size_t n_tiles)
 {
-    run_product(a, &(struct product){is_prompt, out, w, n_out, x, tiles, n_tiles, NULL});
+    run_product(a, &(struct product){is_prompt, out, w, n_out, x, tiles, n_tiles, NULL, false});
 }
 
 static void down(struct hearth_accel *a, enum family family, const struct hearth_accel_memory *out,
@@ -182,6 +214,15 @@ void hearth_accel_activate(struct hearth_accel *a, const struct hearth_accel_mem
         I(up != NULL), M(mask ? mask : &none), I(mask != NULL));
 }
 
+void hearth_accel_activate_quantize(struct hearth_accel *a, const struct hearth_accel_memory *gate,
+                                    const struct hearth_accel_memory *up, const struct hearth_accel_memory *acts,
+                                    enum hearth_activation act, size_t n, size_t n_rows)
+{
+    const size_t padded = hearth_acts_padded(n);
+    RUN(a, HEARTH_ACCEL_activate_quantize, groups(padded / PART, GROUP), n_rows, 1, M(gate), M(up ? up : &none),
+        I(n), I(act), I(up != NULL), M(acts), I(padded), I(hearth_acts_bytes(n)));
+}
+
 void hearth_accel_mask_scores(struct hearth_accel *a, const struct hearth_accel_memory *mask,
                               const struct hearth_accel_memory *scores, float least, size_t always, size_t n,
                               size_t n_rows)
@@ -206,11 +247,15 @@ static int format_of(uint32_t type)
 }
 
 void hearth_accel_store(struct hearth_accel *a, const struct hearth_accel_cache *c,
-                        const struct hearth_accel_memory *copy, const struct hearth_accel_memory *k,
-                        const struct hearth_accel_memory *v, struct hearth_accel_places places, size_t n_rows)
+                        const struct hearth_accel_memory *copy, const struct hearth_accel_memory *q,
+                        const struct hearth_accel_memory *k, const struct hearth_accel_memory *v,
+                        struct hearth_accel_rotation rotation, struct hearth_accel_places places, size_t n_rows)
 {
-    RUN(a, HEARTH_ACCEL_store, c->n_heads_kv, n_rows, 1, M(&c->pages), M(copy), M(k), M(v), M(places.rows),
-        M(places.pages), I(c->n_heads_kv), I(c->dim), I(format_of(c->type_k)), I(format_of(c->type_v)));
+    const bool rotates = rotation.cos_sin != NULL;
+    RUN(a, HEARTH_ACCEL_store, c->n_heads_kv + (rotates ? c->n_heads : 0), n_rows, 1, M(&c->pages), M(copy),
+        M(k), M(v), M(places.rows), M(places.pages), I(c->n_heads_kv), I(c->dim), I(format_of(c->type_k)),
+        I(format_of(c->type_v)), M(q), I(c->n_heads), M(rotates ? rotation.cos_sin : &none), I(rotation.n_rot),
+        I(rotation.neox), I(rotates));
 }
 
 void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache *c,

@@ -51,6 +51,11 @@ void hearth_accel_weight_begin_put(struct hearth_accel *a, const struct hearth_a
 void hearth_accel_norm(struct hearth_accel *a, const struct hearth_accel_memory *out,
                        const struct hearth_accel_memory *x, const struct hearth_accel_weight *w,
                        const struct hearth_accel_weight *b, bool is_layer, float eps, size_t n_rows);
+// The same, and acts = the quantised rows.
+void hearth_accel_norm_quantize(struct hearth_accel *a, const struct hearth_accel_memory *out,
+                                const struct hearth_accel_memory *acts, const struct hearth_accel_memory *x,
+                                const struct hearth_accel_weight *w, const struct hearth_accel_weight *b,
+                                bool is_layer, float eps, size_t n_rows);
 // x += y, rows of n
 void hearth_accel_add(struct hearth_accel *a, const struct hearth_accel_memory *x,
                       const struct hearth_accel_memory *y, size_t n, size_t n_rows);
@@ -83,6 +88,10 @@ void hearth_accel_product(struct hearth_accel *a, bool is_prompt, const struct h
                           const struct hearth_accel_weight *w, struct hearth_accel_input x, size_t n_tokens,
                           const struct hearth_accel_memory *mask);
 
+// out += the products of all rows.
+void hearth_accel_product_add(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
+                              const struct hearth_accel_weight *w, struct hearth_accel_input x, size_t n_tokens);
+
 // Tokens that go through different matrices of the same size, of which w has several side by side: tokens
 // [first, first + n) through number `matrix`, HEARTH_ACCEL_STEP_TOKENS or HEARTH_ACCEL_PROMPT_TOKENS at most.
 struct hearth_accel_tile {
@@ -111,6 +120,10 @@ void hearth_accel_clusters(struct hearth_accel *a, const struct hearth_accel_mem
 void hearth_accel_activate(struct hearth_accel *a, const struct hearth_accel_memory *gate,
                            const struct hearth_accel_memory *up, const struct hearth_accel_memory *mask,
                            enum hearth_activation act, size_t n, size_t n_rows);
+// The same without a mask, and acts = the quantised rows.
+void hearth_accel_activate_quantize(struct hearth_accel *a, const struct hearth_accel_memory *gate,
+                                    const struct hearth_accel_memory *up, const struct hearth_accel_memory *acts,
+                                    enum hearth_activation act, size_t n, size_t n_rows);
 // mask = 1 for neurons that a predictor names, and for the first `always`; scores NULL: for all.
 void hearth_accel_mask_scores(struct hearth_accel *a, const struct hearth_accel_memory *mask,
                               const struct hearth_accel_memory *scores, float least, size_t always, size_t n,
@@ -137,10 +150,18 @@ struct hearth_accel_places {
     const struct hearth_accel_memory *rows, *pages;
 };
 
-// Stores keys and values [n_rows x heads x dim]; copy [n_rows x heads x head bytes] gets what is stored.
+// How queries and keys are rotated (hearth_accel_rope()).
+struct hearth_accel_rotation {
+    const struct hearth_accel_memory *cos_sin; // NULL: not at all
+    size_t n_rot;
+    bool neox;
+};
+// Rotates queries q and keys k [n_rows x heads x dim], then stores keys and values; copy [n_rows x heads x head bytes]
+// gets what is stored.
 void hearth_accel_store(struct hearth_accel *a, const struct hearth_accel_cache *c,
-                        const struct hearth_accel_memory *copy, const struct hearth_accel_memory *k,
-                        const struct hearth_accel_memory *v, struct hearth_accel_places places,
+                        const struct hearth_accel_memory *copy, const struct hearth_accel_memory *q,
+                        const struct hearth_accel_memory *k, const struct hearth_accel_memory *v,
+                        struct hearth_accel_rotation rotation, struct hearth_accel_places places,
                         size_t n_rows);
 // Attention of queries [n_rows x heads x dim] to out. sinks may have no rows. n_ranges: 1, or as many as the longest
 // row has, with shares [n_rows x n_ranges x heads x (dim + 2)] floats of workspace.

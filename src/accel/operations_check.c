@@ -186,6 +186,10 @@ void hearth_check_product(struct hearth_check *c, uint32_t type, size_t k, size_
     hearth_accel_product(c->a, is_prompt, out, &w, x.on_device, n_tokens, NULL);
     compare(c, label(c, is_prompt ? "a prompt's product" : "a step's product", type), out, right,
             n * n_tokens);
+    hearth_accel_product_add(c->a, is_prompt, out, &w, x.on_device, n_tokens);
+    for (size_t i = 0; i < n * n_tokens; i++)
+        right[i] += right[i];
+    compare(c, label(c, is_prompt ? "a prompt's sum" : "a step's sum", type), out, right, n * n_tokens);
     hearth_accel_weight_close(c->a, &w);
 }
 
@@ -310,6 +314,12 @@ void hearth_check_rows(struct hearth_check *c, size_t n, size_t n_rows)
         hearth_accel_norm(c->a, out, from, &w, kind == 2 ? &b : NULL, kind > 0, 1e-5f, n_rows);
         compare(c, kind ? "layer norm" : "RMS norm", out, right, n * n_rows);
     }
+    const struct hearth_accel_memory *normed = place(c, NULL, hearth_acts_bytes(n) * n_rows);
+    hearth_accel_norm_quantize(c->a, out, normed, from, &w, &b, true, 1e-5f, n_rows);
+    compare(c, "layer norm that is quantised", out, right, n * n_rows);
+    for (size_t r = 0; r < n_rows; r++)
+        c->c.quantize_acts(acts + r * hearth_acts_bytes(n), right + r * n, n);
+    compare_bytes(c, "a quantised norm", normed, acts, hearth_acts_bytes(n) * n_rows);
     for (size_t r = 0; r < n_rows; r++)
         c->c.quantize_acts(acts + r * hearth_acts_bytes(n), x + r * n, n);
     const struct hearth_accel_memory *blocks = place(c, NULL, hearth_acts_bytes(n) * n_rows);
@@ -339,6 +349,30 @@ void hearth_check_rope(struct hearth_check *c, size_t n_heads, size_t dim, size_
     for (size_t r = 0; r < n_rows; r++)
         c->c.rope(x + r * n, turns + r * n_rot, n_heads, dim, n_rot, neox);
     compare(c, "rotation", on_device, x, n * n_rows);
+}
+
+// Activations with their quantised form, with gates and without.
+static void check_quantized(struct hearth_check *c, enum hearth_activation act, size_t n, size_t n_rows)
+{
+    for (int gated = 0; gated < 2; gated++) {
+        begin_case(c);
+        float *gate = numbers(c, n * n_rows), *up = numbers(c, n * n_rows);
+        uint8_t *acts = take(c, hearth_acts_bytes(n) * n_rows + 64);
+        if (!gate || !up || !acts)
+            return;
+        const struct hearth_accel_memory *g = place(c, gate, n * n_rows * sizeof *gate),
+                                         *u = place(c, up, n * n_rows * sizeof *up),
+                                         *blocks = place(c, NULL, hearth_acts_bytes(n) * n_rows);
+        hearth_accel_activate_quantize(c->a, g, gated ? u : NULL, blocks, act, n, n_rows);
+        if (gated)
+            c->c.glu(gate, gate, up, n * n_rows, act);
+        else
+            c->c.activate(gate, n * n_rows, act);
+        for (size_t r = 0; r < n_rows; r++)
+            c->c.quantize_acts(acts + r * hearth_acts_bytes(n), gate + r * n, n);
+        compare(c, "activations that are quantised", g, gate, n * n_rows);
+        compare_bytes(c, "quantised activations of neurons", blocks, acts, hearth_acts_bytes(n) * n_rows);
+    }
 }
 
 void hearth_check_activations(struct hearth_check *c, size_t n, size_t n_rows)
@@ -379,6 +413,7 @@ void hearth_check_activations(struct hearth_check *c, size_t n, size_t n_rows)
         c->c.activate(alone, count, (enum hearth_activation)act);
         compare(c, "activations", g, gate, count);
         compare(c, "activations without gates", one, alone, count);
+        check_quantized(c, (enum hearth_activation)act, n, n_rows);
     }
 }
 
@@ -481,11 +516,18 @@ void hearth_check_attend(struct hearth_check *c, const struct hearth_check_atten
     float *k = numbers(c, x->n_rows * kv_width), *v = numbers(c, x->n_rows * kv_width);
     float *q = numbers(c, x->n_rows * width), *right = take(c, x->n_rows * width * sizeof *right);
     float *const work[2] = {take(c, x->dim * sizeof(float)), take(c, x->dim * sizeof(float))};
-    float *sinks = numbers(c, x->n_heads);
+    float *sinks = numbers(c, x->n_heads), *turns = numbers(c, x->n_rows * x->n_rot + 1);
     int32_t *places = take(c, x->n_rows * 2 * sizeof *places),
             *numbers_of = take(c, n_pages * sizeof *numbers_of);
     if (c->no_memory)
         return;
+    const struct hearth_accel_memory *k_there = place(c, k, x->n_rows * kv_width * sizeof *k),
+                                     *q_there = place(c, q, x->n_rows * width * sizeof *q),
+                                     *turns_there = place(c, turns, x->n_rows * x->n_rot * sizeof *turns);
+    for (size_t r = 0; r < x->n_rows && x->n_rot; r++) {
+        c->c.rope(q + r * width, turns + r * x->n_rot, x->n_heads, x->dim, x->n_rot, x->neox);
+        c->c.rope(k + r * kv_width, turns + r * x->n_rot, x->n_heads_kv, x->dim, x->n_rot, x->neox);
+    }
     fill_cache(c, x, keys, values, pages, k, v, n_pages);
     for (size_t i = 0; i < n_pages; i++)
         numbers_of[i] = (int32_t)(n_pages - 1 - i);
@@ -513,10 +555,10 @@ void hearth_check_attend(struct hearth_check *c, const struct hearth_check_atten
     const struct hearth_accel_memory *copy = place(c, NULL, x->n_rows * x->n_heads_kv * (row_k + row_v));
     const struct hearth_accel_memory *shares =
         place(c, NULL, n_ranges > 1 ? x->n_rows * n_ranges * x->n_heads * (x->dim + 2) * sizeof(float) : 0);
-    hearth_accel_store(c->a, &cache, copy, place(c, k, x->n_rows * kv_width * sizeof *k),
-                       place(c, v, x->n_rows * kv_width * sizeof *v), at, x->n_rows);
-    hearth_accel_attend(c->a, &cache, out, place(c, q, x->n_rows * width * sizeof *q), at, &sink, x->window,
-                        0.125f, n_ranges, shares, x->n_rows);
+    const struct hearth_accel_rotation rotation = {x->n_rot ? turns_there : NULL, x->n_rot, x->neox};
+    hearth_accel_store(c->a, &cache, copy, q_there, k_there, place(c, v, x->n_rows * kv_width * sizeof *v),
+                       rotation, at, x->n_rows);
+    hearth_accel_attend(c->a, &cache, out, q_there, at, &sink, x->window, 0.125f, n_ranges, shares, x->n_rows);
     compare(c, "attention", out, right, x->n_rows * width);
     uint8_t *stored = take(c, x->n_rows * x->n_heads_kv * (row_k + row_v));
     for (size_t r = 0; stored && r < x->n_rows; r++)
@@ -537,9 +579,9 @@ int hearth_operations_check(struct hearth_accel *a, struct hearth_error *err)
     static const uint32_t types[] = {HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q4_K, HEARTH_TYPE_Q5_K,
                                      HEARTH_TYPE_Q2_K, HEARTH_TYPE_Q6_K, HEARTH_TYPE_F16};
     static const struct hearth_check_attention attention[] = {
-        {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 4, 2, 128, 0, 3, 40, false, false},
-        {HEARTH_TYPE_F32, HEARTH_TYPE_F16, 2, 1, 80, 70, 2, 190, true, false},
-        {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 2, 2, 32, 0, 1, 2100, true, true},
+        {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 4, 2, 128, 0, 3, 40, false, false, 128, true},
+        {HEARTH_TYPE_F32, HEARTH_TYPE_F16, 2, 1, 80, 70, 2, 190, true, false, 40, false},
+        {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 2, 2, 32, 0, 1, 2100, true, true, 0, false},
     };
     struct hearth_check *c = hearth_calloc(1, sizeof *c);
     if (!c)
@@ -548,6 +590,8 @@ int hearth_operations_check(struct hearth_accel *a, struct hearth_error *err)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         for (int is_prompt = 0; is_prompt < 2; is_prompt++)
             hearth_check_product(c, types[i], 768, 5, is_prompt ? 9 : 2, is_prompt);
+    hearth_check_product(c, HEARTH_TYPE_Q4_0, 416, 150, 70, true);
+    hearth_check_product(c, HEARTH_TYPE_Q5_0, 416, 130, 66, true);
     hearth_check_products_of(c, HEARTH_TYPE_Q4_K, 256, 6, 7, false);
     hearth_check_products_of(c, HEARTH_TYPE_F16, 40, 70, 9, true);
     hearth_check_down(c, HEARTH_TYPE_Q4_K, 70, 256, 32, 2);

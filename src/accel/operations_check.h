@@ -39,6 +39,8 @@ struct hearth_check_attention {
     size_t n_heads, n_heads_kv, dim, window, n_rows;
     int pos; // of the first row; the others follow
     bool sinks, split;
+    size_t n_rot; // 0: nothing is rotated
+    bool neox;
 };
 void hearth_check_attend(struct hearth_check *c, const struct hearth_check_attention *x);
 

@@ -10,20 +10,30 @@ static const struct hearth_offload_layer *layer_of(const struct hearth_offload *
     return layer < o->first ? &o->through->stages[layer % 2] : &o->layers[layer - o->first];
 }
 
+// h = norm(x), and acts = h
 static void norm(struct hearth_offload *o, const struct hearth_accel_weight *w,
                  const struct hearth_accel_weight *b, const struct hearth_offload_rows *rows)
 {
     const struct hearth_hparams *hp = o->s->context.hp;
-    hearth_accel_norm(o->a, &o->h, &rows->x, w, b, hp->layer_norm, hp->norm_eps, (size_t)rows->n);
+    hearth_accel_norm_quantize(o->a, &o->h, &o->acts, &rows->x, w, b, hp->layer_norm, hp->norm_eps,
+                               (size_t)rows->n);
 }
 
-// out = the product of x [rows x w->k] with w; acts hold x already, unless it is to be quantised.
+// out = the product of x [rows x w->k] with w; acts hold x already.
 static void product(struct hearth_offload *o, const struct hearth_offload_rows *rows,
                     const struct hearth_accel_memory *out, const struct hearth_accel_weight *w,
                     const struct hearth_accel_memory *x, const struct hearth_accel_memory *mask)
 {
     hearth_accel_product(o->a, rows->is_prompt, out, w, (struct hearth_accel_input){x, &o->acts},
                          (size_t)rows->n, mask);
+}
+
+static void product_add(struct hearth_offload *o, const struct hearth_offload_rows *rows,
+                        const struct hearth_accel_memory *out, const struct hearth_accel_weight *w,
+                        const struct hearth_accel_memory *x)
+{
+    hearth_accel_product_add(o->a, rows->is_prompt, out, w, (struct hearth_accel_input){x, &o->acts},
+                             (size_t)rows->n);
 }
 
 static void quantize(struct hearth_offload *o, const struct hearth_accel_memory *x, size_t k,
@@ -46,6 +56,13 @@ static void add(struct hearth_offload *o, const struct hearth_offload_rows *rows
         hearth_accel_add_scaled(o->a, &rows->x, branch, hp->residual_scale, width, n);
     else
         hearth_accel_add(o->a, &rows->x, branch, width, n);
+}
+
+// Whether x += branch is all that there is to adding one.
+static bool adds_alone(const struct hearth_offload *o, const struct hearth_accel_weight *bias,
+                       const struct hearth_accel_weight *post_norm)
+{
+    return !bias->n && !post_norm->n && o->s->context.hp->residual_scale == 1.0f;
 }
 
 // ---- attention
@@ -71,43 +88,44 @@ static void norm_heads(struct hearth_offload *o, const struct hearth_accel_memor
         hearth_accel_norm(o->a, x, x, w, NULL, false, hp->norm_eps, n * each);
 }
 
+// Biases of queries or keys, and their norm, which stands before the rotation or behind it. rotation: what the rows are
+// still to be rotated by afterwards.
 static void prepare_heads(struct hearth_offload *o, const struct hearth_offload_rows *rows,
                           const struct hearth_accel_memory *x, int n_heads,
                           const struct hearth_accel_weight *bias, const struct hearth_accel_weight *head_norm,
-                          const struct hearth_accel_memory *cos_sin)
+                          const struct hearth_accel_rotation *rotation)
 {
     const struct hearth_hparams *hp = o->s->context.hp;
     const size_t n = (size_t)rows->n, heads = (size_t)n_heads;
     hearth_accel_add_bias(o->a, x, bias, n);
-    if (!hp->norm_behind)
-        norm_heads(o, x, heads, head_norm, n);
-    if (cos_sin)
-        hearth_accel_rope(o->a, x, cos_sin, heads, (size_t)hp->head_dim, (size_t)hp->n_rot,
-                          hp->positions == HEARTH_POS_ROPE_NEOX, n);
-    if (hp->norm_behind)
-        norm_heads(o, x, heads, head_norm, n);
+    if (hp->norm_behind && rotation->cos_sin)
+        hearth_accel_rope(o->a, x, rotation->cos_sin, heads, (size_t)hp->head_dim, rotation->n_rot, rotation->neox,
+                          n);
+    norm_heads(o, x, heads, head_norm, n);
 }
 
 void hearth_offload_project(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)
 {
     const struct hearth_hparams *hp = o->s->context.hp;
     const struct hearth_offload_layer *l = layer_of(o, layer);
-    const struct hearth_accel_memory *cos_sin = rotation_of(o, layer, rows);
+    struct hearth_accel_rotation rotation = {rotation_of(o, layer, rows), (size_t)hp->n_rot,
+                                             hp->positions == HEARTH_POS_ROPE_NEOX};
     norm(o, W(l, attn_norm), W(l, attn_norm_b), rows);
-    quantize(o, &o->h, (size_t)hp->n_embd, rows);
     product(o, rows, &rows->q, W(l, attn_q), &o->h, NULL);
     product(o, rows, &o->k, W(l, attn_k), &o->h, NULL);
     product(o, rows, &o->v, W(l, attn_v), &o->h, NULL);
-    prepare_heads(o, rows, &rows->q, hp->n_head, W(l, attn_q_b), W(l, attn_q_norm), cos_sin);
-    prepare_heads(o, rows, &o->k, hp->n_head_kv, W(l, attn_k_b), W(l, attn_k_norm), cos_sin);
+    prepare_heads(o, rows, &rows->q, hp->n_head, W(l, attn_q_b), W(l, attn_q_norm), &rotation);
+    prepare_heads(o, rows, &o->k, hp->n_head_kv, W(l, attn_k_b), W(l, attn_k_norm), &rotation);
     hearth_accel_add_bias(o->a, &o->v, W(l, attn_v_b), (size_t)rows->n);
-    hearth_accel_store(o->a, &l->cache, &rows->copy, &o->k, &o->v,
+    if (hp->norm_behind)
+        rotation.cos_sin = NULL;
+    hearth_accel_store(o->a, &l->cache, &rows->copy, &rows->q, &o->k, &o->v, rotation,
                        (struct hearth_accel_places){&rows->places, &o->pages}, (size_t)rows->n);
 }
 
-// Attention and its output's product, to `out`; without the bias.
+// Attention and its output's product, to `out`, or added to it; without the bias.
 static void attend(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer,
-                   const struct hearth_accel_memory *out)
+                   const struct hearth_accel_memory *out, bool adds)
 {
     const struct hearth_hparams *hp = o->s->context.hp;
     const struct hearth_offload_layer *l = layer_of(o, layer);
@@ -118,7 +136,10 @@ static void attend(struct hearth_offload *o, const struct hearth_offload_rows *r
                         (size_t)hearth_window_of(hp, layer), hp->attn_scale, ranges, &o->shares,
                         (size_t)rows->n);
     quantize(o, &o->out, W(l, attn_out)->k, rows);
-    product(o, rows, out, W(l, attn_out), &o->out, NULL);
+    if (adds)
+        product_add(o, rows, out, W(l, attn_out), &o->out);
+    else
+        product(o, rows, out, W(l, attn_out), &o->out, NULL);
 }
 
 // ---- feed-forward part
@@ -157,7 +178,7 @@ static void ask_predictor(struct hearth_offload *o, const struct hearth_offload_
                              m->always ? m->always[layer] : 0, n_ff, n);
 }
 
-// Gate and up, activated, to o->gate; `mask`: of the neurons that are computed, or NULL.
+// Gate and up, activated, to o->gate; `mask`: of the neurons that are computed, or NULL: then acts = o->gate, too.
 static void compute_gates(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer,
                           size_t n_ff, const struct hearth_accel_memory *mask)
 {
@@ -176,11 +197,15 @@ static void compute_gates(struct hearth_offload *o, const struct hearth_offload_
         product(o, rows, &o->up, W(l, ffn_up), &o->h, mask);
         hearth_accel_add_bias(o->a, &o->up, W(l, ffn_up_b), n);
     }
-    hearth_accel_activate(o->a, &o->gate, gated ? &o->up : NULL, mask, hp->activation, n_ff, n);
+    if (mask)
+        hearth_accel_activate(o->a, &o->gate, gated ? &o->up : NULL, mask, hp->activation, n_ff, n);
+    else
+        hearth_accel_activate_quantize(o->a, &o->gate, gated ? &o->up : NULL, &o->acts, hp->activation, n_ff,
+                                       n);
 }
 
-// h = the feed-forward part of h, without the bias of down.
-static void feed_forward(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer)
+// h = the feed-forward part of h, without the bias of down; or, where `adds`, x += that.
+static void feed_forward(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer, bool adds)
 {
     const struct hearth_session *s = o->s;
     const struct hearth_offload_layer *l = layer_of(o, layer);
@@ -188,12 +213,14 @@ static void feed_forward(struct hearth_offload *o, const struct hearth_offload_r
     const size_t n_ff = (size_t)hearth_ffn_neurons(s->context.hp);
     const bool by_neuron = !rows->is_prompt && hearth_sparse_mode_layer(&s->mode, s->context.hp,
                                                                         &s->model->weights.layers[layer]);
-    const bool masked = by_neuron && (W(l, pred_fc1)->n || s->mode.sparsity != HEARTH_SPARSITY_OFF);
+    const bool asks = by_neuron && W(l, pred_fc1)->n;
+    const bool masked = asks || (by_neuron && s->mode.sparsity != HEARTH_SPARSITY_OFF);
     if (o->seen[0].size && !rows->is_prompt)
         hearth_accel_copy(o->a, &o->seen[layer % 2], 0, &o->h, 0, n * n_embd * sizeof(float));
     if (masked)
         ask_predictor(o, rows, layer, n_ff);
-    quantize(o, &o->h, n_embd, rows);
+    if (asks) // acts hold what it has seen
+        quantize(o, &o->h, n_embd, rows);
     if (W(l, ffn_linear)->n)
         product(o, rows, &rows->branch, W(l, ffn_linear), &o->h, NULL);
     compute_gates(o, rows, layer, n_ff, masked ? &o->mask : NULL);
@@ -203,8 +230,12 @@ static void feed_forward(struct hearth_offload *o, const struct hearth_offload_r
     } else if (by->n) {
         hearth_accel_clusters(o->a, &o->h, &o->parts, by, &o->gate, hearth_cluster_size(n_ff), n);
     } else {
-        quantize(o, &o->gate, n_ff, rows);
-        product(o, rows, &o->h, W(l, ffn_down), &o->gate, NULL);
+        if (masked)
+            quantize(o, &o->gate, n_ff, rows);
+        if (adds)
+            product_add(o, rows, &rows->x, W(l, ffn_down), &o->gate);
+        else
+            product(o, rows, &o->h, W(l, ffn_down), &o->gate, NULL);
     }
     if (W(l, ffn_linear)->n)
         hearth_accel_add(o->a, &o->h, &rows->branch, n_embd, n);
@@ -213,8 +244,10 @@ static void feed_forward(struct hearth_offload *o, const struct hearth_offload_r
 void hearth_offload_add_attention(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)
 {
     const struct hearth_offload_layer *l = layer_of(o, layer);
-    attend(o, rows, layer, &o->h);
-    add(o, rows, &o->h, W(l, attn_out_b), W(l, attn_post_norm));
+    const bool alone = adds_alone(o, W(l, attn_out_b), W(l, attn_post_norm));
+    attend(o, rows, layer, alone ? &rows->x : &o->h, alone);
+    if (!alone)
+        add(o, rows, &o->h, W(l, attn_out_b), W(l, attn_post_norm));
 }
 
 void hearth_offload_share_expert(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)
@@ -223,11 +256,9 @@ void hearth_offload_share_expert(struct hearth_offload *o, struct hearth_offload
     const struct hearth_offload_layer *l = layer_of(o, layer);
     const size_t width = W(l, ffn_down_shared)->k;
     norm(o, W(l, ffn_norm), W(l, ffn_norm_b), rows);
-    quantize(o, &o->h, (size_t)hp->n_embd, rows);
     product(o, rows, &o->gate, W(l, ffn_gate_shared), &o->h, NULL);
     product(o, rows, &o->up, W(l, ffn_up_shared), &o->h, NULL);
-    hearth_accel_activate(o->a, &o->gate, &o->up, NULL, hp->activation, width, (size_t)rows->n);
-    quantize(o, &o->gate, width, rows);
+    hearth_accel_activate_quantize(o->a, &o->gate, &o->up, &o->acts, hp->activation, width, (size_t)rows->n);
     product(o, rows, &rows->branch, W(l, ffn_down_shared), &o->gate, NULL);
 }
 
@@ -238,15 +269,18 @@ void hearth_offload_finish(struct hearth_offload *o, struct hearth_offload_rows 
     const bool parallel = o->s->context.hp->parallel;
     if (parallel) {
         // The feed-forward part reads the layer's input, too.
-        attend(o, rows, layer, &rows->branch);
+        attend(o, rows, layer, &rows->branch, false);
         norm(o, w->ffn_norm.data == w->attn_norm.data ? W(l, attn_norm) : W(l, ffn_norm),
              w->ffn_norm.data == w->attn_norm.data ? W(l, attn_norm_b) : W(l, ffn_norm_b), rows);
     } else {
         hearth_offload_add_attention(o, rows, layer);
         norm(o, W(l, ffn_norm), W(l, ffn_norm_b), rows);
     }
-    feed_forward(o, rows, layer);
+    const bool alone = !parallel && !W(l, ffn_linear)->n && !W(l, ffn_down_t)->n &&
+                       adds_alone(o, W(l, ffn_down_b), W(l, ffn_post_norm));
+    feed_forward(o, rows, layer, alone);
     if (parallel)
         add(o, rows, &rows->branch, W(l, attn_out_b), W(l, attn_post_norm));
-    add(o, rows, &o->h, W(l, ffn_down_b), W(l, ffn_post_norm));
+    if (!alone)
+        add(o, rows, &o->h, W(l, ffn_down_b), W(l, ffn_post_norm));
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // A library libcuda.so.1 whose GPU is the first OpenCL device: so the back end for NVIDIA's GPUs runs where there is
-// none. It compiles kernels.cl in place of the PTX that it is given, and computes in memory of the host.
+// none. It compiles their text in place of the PTX that it is given, and computes in memory of the host.
 #include <stdlib.h>
 #include <string.h>
 
+#include "accel/accel.h"
 #include "accel/cuda_api.h"
 #include "accel/kernels_source.h"
 #include "accel/opencl_api.h"
@@ -118,7 +119,7 @@ EXPORT int cuModuleLoadDataEx(hearth_cuda_module *out, const void *image, unsign
     const char *text = hearth_accel_kernels_cl;
     int32_t code;
     (void)values;
-    if (!strstr(image, ".visible .entry norm") || n != 2 || options[0] != HEARTH_CUDA_JIT_ERROR_LOG)
+    if (!(strstr(image, ".visible .entry norm") || strstr(image, ".visible .entry matrix_4_32h")) || n != 2 || options[0] != HEARTH_CUDA_JIT_ERROR_LOG)
         return 218;
     if (!program) {
         program = cl.CreateProgramWithSource(context, 1, &text, NULL, &code);
@@ -266,7 +267,7 @@ EXPORT int cuLaunchKernel(hearth_cuda_function f, unsigned x, unsigned y, unsign
 {
     hearth_cl_kernel kernel = (hearth_cl_kernel)(void *)f;
     uint32_t n = 0;
-    if (items != 64 || items_y != 1 || items_z != 1 || shared || extra || (void *)s != (void *)queue ||
+    if (items % 64 || items > HEARTH_ACCEL_MOST_ITEMS || items_y != 1 || items_z != 1 || shared || extra || (void *)s != (void *)queue ||
         x > INT32_MAX || y > 65535 || z > 65535 || kernel_info(kernel, NUM_ARGS, sizeof n, &n, NULL))
         return 1;
     for (uint32_t i = 0; i < n; i++) {
@@ -282,6 +283,6 @@ EXPORT int cuLaunchKernel(hearth_cuda_function f, unsigned x, unsigned y, unsign
         if (cl.SetKernelArg(kernel, i, is_pointer ? sizeof m : 4, is_pointer ? (const void *)&m : values[i]))
             return 1;
     }
-    return cl.EnqueueNDRangeKernel(queue, kernel, 3, NULL, (const size_t[3]){(size_t)x * 64, y, z},
-                                   (const size_t[3]){64, 1, 1}, 0, NULL, NULL);
+    return cl.EnqueueNDRangeKernel(queue, kernel, 3, NULL, (const size_t[3]){(size_t)x * items, y, z},
+                                   (const size_t[3]){items, 1, 1}, 0, NULL, NULL);
 }

@@ -47,6 +47,8 @@ static void test_products(void **state)
         for (int is_prompt = 0; is_prompt < 2; is_prompt++) {
             hearth_check_product(c, type, 256, 1, 1, is_prompt);
             hearth_check_product(c, type, 2304, 67, 11, is_prompt);
+            if (is_prompt)
+                hearth_check_product(c, type, 768, 140, 71, true); // more than one tile of matrix units
             if (c->differs[0])
                 fail_msg("%s", c->differs);
         }
@@ -54,6 +56,7 @@ static void test_products(void **state)
     assert_true(n >= 20);
     hearth_check_product(c, HEARTH_TYPE_Q8_0, 96, 9, 3, false); // fewer units than lanes
     hearth_check_product(c, HEARTH_TYPE_Q4_0, 32, 130, 17, true);
+    hearth_check_product(c, HEARTH_TYPE_Q8_0, 416, 129, 65, true); // units that fill no stage
     hearth_check_product(c, HEARTH_TYPE_F32, 37, 5, 4, false);
     hearth_check_product(c, HEARTH_TYPE_BF16, 37, 70, 9, true);
     finish(c);

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT
+// PROMPT products of many tokens by a device's integer matrix units: the numbers of products.cl's prompt kernels, which
+// stand here for devices that have no such units.
+//
+// A group has 128 rows and 64 tokens; each of its 4 warps has 32 rows and all of them. STAGE units of these lie in local
+// memory while the next ones are on their way.
+
+#define MATRIX_GROUP  128
+#define MATRIX_ROWS   128
+#define MATRIX_TOKENS 64
+#define STAGE         4
+
+#if defined(HEARTH_PTX) && HEARTH_PTX >= 80
+// Words between rows, and between tokens, of local memory: four more than there are, so that all that a warp reads at
+// once lies in different banks.
+#define ROW_STRIDE(bits, unit) (STAGE * UNIT_WORDS(bits, unit) + 4)
+#define TOKEN_STRIDE(unit)     (STAGE * (unit) / 4 + 4)
+
+struct stage {
+    __local uint *w, *hi, *lo;
+    __local float *scale, *low, *d; // [STAGE][rows or tokens]
+    __local int *sum;
+};
+
+#define MATRIX_MEMORY(bits, unit)                                                                                     \
+    __local uint w[MATRIX_ROWS * ROW_STRIDE(bits, unit)] __attribute__((aligned(16)));                                \
+    __local uint hi[MATRIX_TOKENS * TOKEN_STRIDE(unit)] __attribute__((aligned(16)));                                 \
+    __local uint lo[MATRIX_TOKENS * TOKEN_STRIDE(unit)] __attribute__((aligned(16)));                                 \
+    __local float scale[STAGE * MATRIX_ROWS], low[STAGE * MATRIX_ROWS], d[STAGE * MATRIX_TOKENS];                     \
+    __local int sum[STAGE * MATRIX_TOKENS];                                                                           \
+    struct stage stage;                                                                                               \
+    stage.w = w;                                                                                                      \
+    stage.hi = hi;                                                                                                    \
+    stage.lo = lo;                                                                                                    \
+    stage.scale = scale;                                                                                              \
+    stage.low = low;                                                                                                  \
+    stage.d = d;                                                                                                      \
+    stage.sum = sum;
+
+// What an item brings of a stage.
+struct load {
+    uint4 w[8], hi[4], lo[4];
+    float scale[STAGE], low[STAGE], d[STAGE];
+    int sum[STAGE];
+};
+
+// Of 128 values of four words that lie in local memory side by side with `stride`, where an item has some: which.
+INLINE int place_of(int number, int each, int stride)
+{
+    return number / each * stride + number % each * 4;
+}
+
+// All weights of a form are integers with a sign: those of 4 bits have their base.
+INLINE uint with_sign(uint nibbles, int base)
+{
+    return ((nibbles | 0x80808080) + (uint)base * 0x01010101) ^ 0x80808080;
+}
+
+// dots += a times b: 16 rows of a unit, 8 tokens.
+INLINE void multiply(int *dots, const uint *a, const uint *b, const int unit)
+{
+#if HEARTH_PTX >= 80
+    if (unit == 32)
+        __asm__("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                : "+r"(dots[0]), "+r"(dots[1]), "+r"(dots[2]), "+r"(dots[3])
+                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    else
+        __asm__("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+                : "+r"(dots[0]), "+r"(dots[1]), "+r"(dots[2]), "+r"(dots[3])
+                : "r"(a[0]), "r"(a[1]), "r"(b[0]));
+#endif
+}
+
+// Groups: rows, tokens.
+INLINE void matrix_body(struct stage s, PRODUCT_ARGS, const int bits, const int unit, const int is_half)
+{
+    const int words = UNIT_WORDS(bits, unit), row_stride = ROW_STRIDE(bits, unit), token_stride = TOKEN_STRIDE(unit);
+    // Values of four words, of a row, of a token, and what an item brings of them.
+    const int row_each = STAGE * words / 4, token_each = STAGE * unit / 16;
+    const int row_values = row_each, token_values = token_each / 2;
+    const int first_row = (int)get_group_id(0) * MATRIX_ROWS, first_token = (int)get_group_id(1) * MATRIX_TOKENS;
+    const int last_row = n_rows - 1 - first_row, last_token = n_tokens - 1 - first_token;
+    const int lane = ITEM % 32, g = lane / 4, t = lane % 4, warp_row = ITEM / 32 * 32;
+    // Rows and tokens that there are not are the last ones once more.
+    const int own_row = first_row + (ITEM < last_row ? ITEM : last_row);
+    const int own_token = ITEM % MATRIX_TOKENS;
+    const struct token own =
+        token_of(acts + (size_t)(first_token + (own_token < last_token ? own_token : last_token)) * (size_t)acts_bytes,
+                 padded);
+    float acc[2][MATRIX_TOKENS / 8][4];
+    UNROLL for (int m = 0; m < 2; m++)
+        UNROLL for (int b = 0; b < MATRIX_TOKENS / 8; b++)
+            UNROLL for (int i = 0; i < 4; i++)
+                acc[m][b][i] = 0.0f;
+    struct load next;
+    for (int u0 = -STAGE; u0 < n_units; u0 += STAGE) {
+        const int ahead = u0 + STAGE;
+        if (u0 >= 0) {
+            SYNC; // the stage before is used
+            UNROLL for (int r = 0; r < row_values; r++)
+                *(__local uint4 *)(s.w + place_of(ITEM + r * MATRIX_GROUP, row_each, row_stride)) = next.w[r];
+            UNROLL for (int r = 0; r < token_values; r++) {
+                const int to = place_of(ITEM + r * MATRIX_GROUP, token_each, token_stride);
+                *(__local uint4 *)(s.hi + to) = next.hi[r];
+                if (planes == 2)
+                    *(__local uint4 *)(s.lo + to) = next.lo[r];
+            }
+            UNROLL for (int j = 0; j < STAGE; j++) {
+                s.scale[j * MATRIX_ROWS + ITEM] = next.scale[j];
+                s.low[j * MATRIX_ROWS + ITEM] = next.low[j];
+                if (ITEM < MATRIX_TOKENS) {
+                    s.d[j * MATRIX_TOKENS + ITEM] = next.d[j];
+                    s.sum[j * MATRIX_TOKENS + ITEM] = next.sum[j];
+                }
+            }
+            SYNC;
+        }
+        if (ahead < n_units) {
+            UNROLL for (int r = 0; r < row_values; r++) {
+                const int number = ITEM + r * MATRIX_GROUP, row = number / row_each;
+                const int word = ahead * words + number % row_each * 4;
+                const size_t from = (size_t)(first_row + (row < last_row ? row : last_row)) * (size_t)n_units;
+                next.w[r] = word < n_units * words
+                                ? *(const __global uint4 *)(q + from * (size_t)words + (size_t)word)
+                                : (uint4)(0);
+            }
+            UNROLL for (int r = 0; r < token_values; r++) {
+                const int number = ITEM + r * MATRIX_GROUP, token = number / token_each;
+                const struct token x = token_of(
+                    acts + (size_t)(first_token + (token < last_token ? token : last_token)) * (size_t)acts_bytes,
+                    padded);
+                const int word = ahead * unit / 4 + number % token_each * 4;
+                next.hi[r] = *(const __global uint4 *)(x.hi + word);
+                if (planes == 2)
+                    next.lo[r] = *(const __global uint4 *)(x.lo + word);
+            }
+            UNROLL for (int j = 0; j < STAGE; j++) {
+                const int u = ahead + j < n_units ? ahead + j : n_units - 1;
+                const size_t at = (size_t)own_row * (size_t)n_units + (size_t)u;
+                const __global int *sums = planes == 2 ? own.sum : own.bias;
+                next.scale[j] = scale_at(scales, is_half, at);
+                next.low[j] = has_min ? scale_at(minima, is_half, at) : 0.0f;
+                next.d[j] = planes == 2 ? own.d[u * unit / 32] : 128.0f * own.d[u * unit / 32];
+                next.sum[j] = has_min ? (unit == 32 ? sums[2 * u] + sums[2 * u + 1] : sums[u]) : 0;
+                if (planes == 1)
+                    next.sum[j] /= -128;
+            }
+        }
+        if (u0 < 0)
+            continue;
+        for (int j = 0; j < STAGE && u0 + j < n_units; j++) {
+            uint a[2][4];
+            UNROLL for (int m = 0; m < 2; m++) {
+                // Of rows g and g + 8 of these 16: elements 4t, and of units of 32 16 + 4t.
+                const __local uint *upper = s.w + (warp_row + 16 * m + g) * row_stride + j * words;
+                const __local uint *lower = upper + 8 * row_stride;
+                if (bits == 8) {
+                    a[m][0] = upper[t];
+                    a[m][1] = lower[t];
+                    if (unit == 32) {
+                        a[m][2] = upper[4 + t];
+                        a[m][3] = lower[4 + t];
+                    }
+                } else if (unit == 32) {
+                    const uint up = upper[t], down = lower[t];
+                    a[m][0] = with_sign(up & 0x0f0f0f0f, base);
+                    a[m][1] = with_sign(down & 0x0f0f0f0f, base);
+                    a[m][2] = with_sign(up >> 4 & 0x0f0f0f0f, base);
+                    a[m][3] = with_sign(down >> 4 & 0x0f0f0f0f, base);
+                } else {
+                    const uint up = upper[t & 1], down = lower[t & 1];
+                    a[m][0] = with_sign((t < 2 ? up : up >> 4) & 0x0f0f0f0f, base);
+                    a[m][1] = with_sign((t < 2 ? down : down >> 4) & 0x0f0f0f0f, base);
+                }
+            }
+            const __local float *scale = s.scale + j * MATRIX_ROWS + warp_row + g, *d = s.d + j * MATRIX_TOKENS + 2 * t;
+            const __local float *low = s.low + j * MATRIX_ROWS + warp_row + g;
+            const __local int *sum = s.sum + j * MATRIX_TOKENS + 2 * t;
+            const float scale_of[2][2] = {{scale[0], scale[8]}, {scale[16], scale[24]}};
+            UNROLL for (int b = 0; b < MATRIX_TOKENS / 8; b++) {
+                const int at = (8 * b + g) * token_stride + j * unit / 4 + t;
+                const uint x[2] = {s.hi[at], unit == 32 ? s.hi[at + 4] : 0};
+                const float d_of[2] = {d[8 * b], d[8 * b + 1]};
+                int dots[2][4];
+                UNROLL for (int m = 0; m < 2; m++) {
+                    UNROLL for (int i = 0; i < 4; i++)
+                        dots[m][i] = 0;
+                    multiply(dots[m], a[m], x, unit);
+                }
+                if (planes == 2) {
+                    const uint y[2] = {s.lo[at], unit == 32 ? s.lo[at + 4] : 0};
+                    UNROLL for (int m = 0; m < 2; m++) {
+                        UNROLL for (int i = 0; i < 4; i++)
+                            dots[m][i] *= 128;
+                        multiply(dots[m], a[m], y, unit);
+                    }
+                }
+                // Number i of these is row g, or g + 8 from the third on, and token 2t, or the next one.
+                UNROLL for (int m = 0; m < 2; m++)
+                    UNROLL for (int i = 0; i < 4; i++)
+                        acc[m][b][i] = fma(scale_of[m][i / 2] * d_of[i % 2], (float)dots[m][i], acc[m][b][i]);
+                if (has_min)
+                    UNROLL for (int m = 0; m < 2; m++)
+                        UNROLL for (int i = 0; i < 4; i++)
+                            acc[m][b][i] = fma(-(low[16 * m + 8 * (i / 2)] * d_of[i % 2]), (float)sum[8 * b + i % 2],
+                                               acc[m][b][i]);
+            }
+        }
+    }
+    UNROLL for (int m = 0; m < 2; m++)
+        UNROLL for (int b = 0; b < MATRIX_TOKENS / 8; b++)
+            UNROLL for (int i = 0; i < 4; i++) {
+                const int row = warp_row + 16 * m + 8 * (i / 2) + g, token = 8 * b + 2 * t + i % 2;
+                if (row > last_row || token > last_token)
+                    continue;
+                __global float *to = out + (size_t)(first_token + token) * (size_t)out_stride + (size_t)(first_row + row);
+                *to = adds ? *to + acc[m][b][i] : acc[m][b][i];
+            }
+    (void)mask;
+    (void)has_mask;
+    (void)tiles;
+    (void)has_tiles;
+}
+#else
+#define MATRIX_MEMORY(bits, unit) const int stage = 0;
+
+// Groups: rows, tokens.
+INLINE void matrix_body(int stage, PRODUCT_ARGS, const int bits, const int unit, const int is_half)
+{
+    const int row = (int)get_group_id(0) * MATRIX_ROWS + ITEM, end = ((int)get_group_id(1) + 1) * MATRIX_TOKENS;
+    for (int t = (int)get_group_id(1) * MATRIX_TOKENS; row < n_rows && t < end && t < n_tokens; t += PROMPT_TOKENS)
+        prompt_item(row, 0, t, n_tokens - t < PROMPT_TOKENS ? n_tokens - t : PROMPT_TOKENS, PRODUCT_VALUES, bits, unit,
+                    is_half);
+    (void)stage;
+}
+#endif
+
+#define MATRIX_FORM(name, bits, unit, is_half)                   \
+    KERNEL_OF(MATRIX_GROUP) matrix_##name(PRODUCT_ARGS)          \
+    {                                                            \
+        MATRIX_MEMORY(bits, unit)                                \
+        matrix_body(stage, PRODUCT_VALUES, bits, unit, is_half); \
+    }
+MATRIX_FORM(4_32h, 4, 32, 1)
+MATRIX_FORM(8_32h, 8, 32, 1)
+MATRIX_FORM(4_32, 4, 32, 0)
+MATRIX_FORM(8_32, 8, 32, 0)
+MATRIX_FORM(4_16, 4, 16, 0)
+MATRIX_FORM(8_16, 8, 16, 0)

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT
+// Products of matrices with tokens, of block formats and of plain numbers.
+
+// ---- products of block formats
+//
+// Words of a unit: 8 bits an element, or 4 bits, element i of the lower half below element i of the upper one, and
+// `base` less than the integer. Scales and minima are halfs or floats.
+
+#define STEP_TOKENS   4
+#define PROMPT_TOKENS 8
+
+INLINE float scale_at(const __global uchar *p, int is_half, size_t i)
+{
+    return is_half ? half_at((const __global ushort *)p, i) : ((const __global float *)p)[i];
+}
+
+#define UNIT_WORDS(bits, unit) ((bits) * (unit) / 32)
+
+struct token {
+    const __global uint *hi, *lo;
+    const __global float *d;
+    const __global int *sum, *bias;
+};
+
+INLINE struct token token_of(const __global uchar *acts, int padded)
+{
+    struct token t;
+    t.hi = (const __global uint *)acts;
+    t.lo = t.hi + padded / 4;
+    t.d = (const __global float *)(t.lo + padded / 4);
+    t.sum = (const __global int *)(t.d + padded / 32);
+    t.bias = t.sum + padded / 16;
+    return t;
+}
+
+// `words` words, 2, 4 or 8, which lie at a multiple of that.
+INLINE void load_words(uint *w, const __global uint *from, const int words)
+{
+    if (words == 2) {
+        const uint2 two = *(const __global uint2 *)from;
+        w[0] = two.x;
+        w[1] = two.y;
+        return;
+    }
+    UNROLL for (int i = 0; i < words / 4; i++) {
+        const uint4 four = ((const __global uint4 *)from)[i];
+        w[4 * i] = four.x;
+        w[4 * i + 1] = four.y;
+        w[4 * i + 2] = four.z;
+        w[4 * i + 3] = four.w;
+    }
+}
+
+// What a token has of a unit.
+struct part {
+    uint hi[8], lo[8];
+    float d;
+    int sum;
+};
+
+INLINE void load_token(struct part *x, struct token t, int u, const int unit, int planes)
+{
+    const __global int *sums = planes == 2 ? t.sum : t.bias;
+    load_words(x->hi, t.hi + u * unit / 4, unit / 4);
+    if (planes == 2)
+        load_words(x->lo, t.lo + u * unit / 4, unit / 4);
+    x->d = planes == 2 ? t.d[u * unit / 32] : 128.0f * t.d[u * unit / 32];
+    if (unit == 32) {
+        const int2 two = ((const __global int2 *)sums)[u];
+        x->sum = two.x + two.y;
+    } else {
+        x->sum = sums[u];
+    }
+    if (planes == 1)
+        x->sum /= -128;
+}
+
+INLINE int dot_plane(const uint *w, const int bits, const int unit, const uint *x)
+{
+    int sum = 0;
+    if (bits == 8) {
+        UNROLL for (int i = 0; i < unit / 4; i++)
+            sum = dot4(w[i], x[i], sum);
+    } else {
+        UNROLL for (int i = 0; i < unit / 8; i++) {
+            sum = dot4(w[i] & 0x0f0f0f0f, x[i], sum);
+            sum = dot4(w[i] >> 4 & 0x0f0f0f0f, x[unit / 8 + i], sum);
+        }
+    }
+    return sum;
+}
+
+// The two fmas of a unit, whose words are w.
+INLINE float add_unit(float acc, const uint *w, const int bits, const int unit, float scale, float minimum, int has_min,
+                      int base, const struct part *x, int planes)
+{
+    int dot = dot_plane(w, bits, unit, x->hi);
+    if (planes == 2)
+        dot = 128 * dot + dot_plane(w, bits, unit, x->lo);
+    dot += base * x->sum;
+    acc = fma(scale * x->d, (float)dot, acc);
+    return has_min ? fma(-(minimum * x->d), (float)x->sum, acc) : acc;
+}
+
+// adds: the products are added to what is in out.
+#define PRODUCT_ARGS                                                                                               \
+    __global float *out, int out_stride, const __global uint *q, const __global uchar *scales,                     \
+        const __global uchar *minima, const __global uchar *acts, int padded, int acts_bytes, int n_units, int n_rows, \
+        int n_tokens, int has_min, int base, int planes, const __global uchar *mask, int has_mask,                 \
+        const __global int *tiles, int has_tiles, int adds
+
+// The tokens of a group, and the matrix that they go through, of several side by side. Without tiles, which have three
+// numbers each, there is one, and `most` tokens belong together.
+struct tile {
+    int first, n;
+    size_t matrix;
+};
+
+INLINE struct tile tile_of(int number, int most, int n_tokens, const __global int *tiles, int has_tiles)
+{
+    struct tile t;
+    t.first = has_tiles ? tiles[3 * number] : number * most;
+    t.n = has_tiles ? tiles[3 * number + 1] : n_tokens - t.first < most ? n_tokens - t.first : most;
+    t.matrix = has_tiles ? (size_t)tiles[3 * number + 2] : 0;
+    return t;
+}
+
+// STEP: 8 rows a group, of which an item has one lane of two. Groups: rows, tokens. Rows that none of the tokens has in
+// the mask are left out.
+#define STEP_EACH 2
+
+INLINE void step_body(__local float *lane, PRODUCT_ARGS, const int bits, const int unit, const int is_half)
+{
+    // Units that are loaded before the first of them is used.
+    const int words = UNIT_WORDS(bits, unit), ahead = words == 8 ? 2 : 4, l = ITEM % LANES;
+    const int first_row = (int)get_group_id(0) * (GROUP / LANES * STEP_EACH) + ITEM / LANES;
+    const struct tile tile = tile_of((int)get_group_id(1), STEP_TOKENS, n_tokens, tiles, has_tiles);
+    const int first = tile.first, n = tile.n;
+    float acc[STEP_EACH][STEP_TOKENS];
+    size_t begin[STEP_EACH];
+    int wanted[STEP_EACH];
+    UNROLL for (int e = 0; e < STEP_EACH; e++) {
+        const int row = first_row + e * (GROUP / LANES);
+        begin[e] = (tile.matrix * (size_t)n_rows + (size_t)row) * (size_t)n_units;
+        wanted[e] = row < n_rows && !has_mask;
+        UNROLL for (int t = 0; t < STEP_TOKENS; t++) {
+            acc[e][t] = 0.0f;
+            if (has_mask && row < n_rows && t < n)
+                wanted[e] |= mask[(size_t)(first + t) * (size_t)n_rows + (size_t)row];
+        }
+    }
+    for (int u0 = l; (wanted[0] || wanted[1]) && u0 < n_units; u0 += LANES * ahead) {
+        uint w[STEP_EACH][4][8];
+        float scale[STEP_EACH][4], low[STEP_EACH][4];
+        UNROLL for (int e = 0; e < STEP_EACH; e++)
+            UNROLL for (int j = 0; j < ahead; j++) {
+                const int u = u0 + j * LANES;
+                if (u >= n_units || !wanted[e])
+                    continue;
+                const size_t at = begin[e] + (size_t)u;
+                load_words(w[e][j], q + at * (size_t)words, words);
+                scale[e][j] = scale_at(scales, is_half, at);
+                low[e][j] = has_min ? scale_at(minima, is_half, at) : 0.0f;
+            }
+        UNROLL for (int t = 0; t < STEP_TOKENS; t++) {
+            if (t >= n)
+                continue;
+            const struct token token = token_of(acts + (size_t)(first + t) * (size_t)acts_bytes, padded);
+            UNROLL for (int j = 0; j < ahead; j++) {
+                const int u = u0 + j * LANES;
+                if (u >= n_units)
+                    continue;
+                struct part x;
+                load_token(&x, token, u, unit, 2);
+                UNROLL for (int e = 0; e < STEP_EACH; e++)
+                    if (wanted[e])
+                        acc[e][t] =
+                            add_unit(acc[e][t], w[e][j], bits, unit, scale[e][j], low[e][j], has_min, base, &x, 2);
+            }
+        }
+    }
+    // The padding of lanes that have fewer units.
+    const int padded_lane = n_units % LANES && l >= n_units % LANES;
+    UNROLL for (int e = 0; e < STEP_EACH; e++)
+        UNROLL for (int t = 0; t < STEP_TOKENS; t++)
+            if (t < n)
+                lane[(e * n + t) * GROUP + ITEM] = padded_lane ? acc[e][t] + 0.0f : acc[e][t];
+    for (int width = LANES / 2; width; width /= 2) {
+        SYNC;
+        if (l < width)
+            for (int i = 0; i < STEP_EACH * n; i++)
+                lane[i * GROUP + ITEM] += lane[i * GROUP + ITEM + width];
+    }
+    SYNC;
+    for (int i = l; i < STEP_EACH * n; i += LANES) {
+        const int row = first_row + i / n * (GROUP / LANES);
+        const float sum = lane[i * GROUP + ITEM - l];
+        __global float *to = out + (size_t)(first + i % n) * (size_t)out_stride + (size_t)row;
+        if (row < n_rows)
+            *to = adds ? *to + sum : sum;
+    }
+    (void)planes;
+}
+
+// PROMPT: an item has a row, for n tokens, PROMPT_TOKENS at most.
+INLINE void prompt_item(int row, size_t matrix, int first, int n, PRODUCT_ARGS, const int bits, const int unit,
+                        const int is_half)
+{
+    const int words = UNIT_WORDS(bits, unit);
+    float acc[PROMPT_TOKENS];
+    UNROLL for (int t = 0; t < PROMPT_TOKENS; t++)
+        acc[t] = 0.0f;
+    for (int u = 0; u < n_units; u++) {
+        const size_t at = (matrix * (size_t)n_rows + (size_t)row) * (size_t)n_units + (size_t)u;
+        uint w[8];
+        load_words(w, q + at * (size_t)words, words);
+        const float scale = scale_at(scales, is_half, at), low = has_min ? scale_at(minima, is_half, at) : 0.0f;
+        UNROLL for (int t = 0; t < PROMPT_TOKENS; t++) {
+            if (t >= n)
+                continue;
+            struct part x;
+            load_token(&x, token_of(acts + (size_t)(first + t) * (size_t)acts_bytes, padded), u, unit, planes);
+            acc[t] = add_unit(acc[t], w, bits, unit, scale, low, has_min, base, &x, planes);
+        }
+    }
+    UNROLL for (int t = 0; t < PROMPT_TOKENS; t++)
+        if (t < n) {
+            __global float *to = out + (size_t)(first + t) * (size_t)out_stride + (size_t)row;
+            *to = adds ? *to + acc[t] : acc[t];
+        }
+    (void)n_tokens;
+    (void)mask;
+    (void)has_mask;
+    (void)tiles;
+    (void)has_tiles;
+}
+
+#define PRODUCT_VALUES                                                                                             \
+    out, out_stride, q, scales, minima, acts, padded, acts_bytes, n_units, n_rows, n_tokens, has_min, base, planes, \
+        mask, has_mask, tiles, has_tiles, adds
+
+// Groups: rows, tokens.
+INLINE void prompt_body(PRODUCT_ARGS, const int bits, const int unit, const int is_half)
+{
+    const int row = (int)get_group_id(0) * GROUP + ITEM;
+    const struct tile tile = tile_of((int)get_group_id(1), PROMPT_TOKENS, n_tokens, tiles, has_tiles);
+    if (row < n_rows)
+        prompt_item(row, tile.matrix, tile.first, tile.n, PRODUCT_VALUES, bits, unit, is_half);
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+// Rows of a batch: norms, sums, rotations, activations, and their quantised form.
+
+// ---- quantised activations
+//
+// An item has a part of 16 numbers, two that follow one another a unit of 32.
+
+#define PART 16
+
+INLINE void load_part(float *v, const __global float *row, int k, int at)
+{
+    if (at + PART <= k && k % 4 == 0) {
+        const __global float4 *from = (const __global float4 *)(row + at);
+        UNROLL for (int i = 0; i < PART / 4; i++) {
+            const float4 four = from[i];
+            v[4 * i] = four.x;
+            v[4 * i + 1] = four.y;
+            v[4 * i + 2] = four.z;
+            v[4 * i + 3] = four.w;
+        }
+    } else {
+        UNROLL for (int i = 0; i < PART; i++)
+            v[i] = at + i < k ? row[at + i] : 0.0f;
+    }
+}
+
+// The part at `at` of a row's acts block. largest: room for a number of each item of the group, all of which come here.
+INLINE void quantize_part(__global uchar *acts, const float *v, int at, int padded, __local float *largest)
+{
+    __global uint *hi = (__global uint *)(acts + at);
+    __global uint *lo = (__global uint *)(acts + padded + at);
+    __global float *d = (__global float *)(acts + 2 * (size_t)padded);
+    __global int *sum = (__global int *)(d + padded / 32);
+    __global int *bias = sum + padded / 16;
+    float amax = 0.0f;
+    UNROLL for (int i = 0; i < PART; i++) {
+        const float size = fabs(v[i]);
+        amax = (as_uint(size) & 0x7f800000) == 0x7f800000 ? INFINITY : size > amax ? size : amax;
+    }
+    SYNC;
+    largest[ITEM] = amax;
+    SYNC;
+    const float other = largest[ITEM ^ 1];
+    amax = other > amax ? other : amax;
+    if (at >= padded)
+        return;
+    const int finite = amax < INFINITY;
+    const float inverse = amax > 0.0f ? divide(16256.0f, amax) : 0.0f;
+    const int zero = !finite || !(inverse <= 3.0e38f);
+    int total = 0, high_total = 0;
+    UNROLL for (int w = 0; w < PART / 4; w++) {
+        uint high_word = 0, low_word = 0;
+        UNROLL for (int i = 0; i < 4; i++) {
+            const int q = zero ? 0 : (int)rint(v[4 * w + i] * inverse), high = (q + 64) >> 7;
+            high_word |= (uint)(high & 255) << 8 * i;
+            low_word |= (uint)(q - 128 * high & 255) << 8 * i;
+            total += q;
+            high_total += high;
+        }
+        hi[w] = high_word;
+        lo[w] = low_word;
+    }
+    sum[at / PART] = total;
+    bias[at / PART] = -128 * high_total;
+    if (at % 32 == 0)
+        d[at / 32] = !finite ? as_float(0x7fc00000) : zero ? 0.0f : divide(amax, 16256.0f);
+}
+
+// Groups: parts, rows.
+KERNEL quantize(__global uchar *acts, const __global float *x, int k, int padded, int acts_bytes)
+{
+    __local float largest[GROUP];
+    const int at = ((int)get_group_id(0) * GROUP + ITEM) * PART;
+    float v[PART];
+    load_part(v, x + get_group_id(1) * (size_t)k, k, at);
+    quantize_part(acts + get_group_id(1) * (size_t)acts_bytes, v, at, padded, largest);
+}
+
+// ---- norms
+
+#define ROW_GROUP 256
+#define ROW_PART  2048
+
+// What a lane has of the sum of a row's numbers, less `mean`, or of their squares. All items of the group come here.
+INLINE float lane_of_row(const __global float *x, int n, float mean, int squares, __local float *part)
+{
+    float acc = 0.0f;
+    for (int at = 0; at < n; at += ROW_PART) {
+        const int here = n - at < ROW_PART ? n - at : ROW_PART;
+        SYNC;
+        for (int i = ITEM; i < here; i += ROW_GROUP)
+            part[i] = x[at + i] - mean;
+        SYNC;
+        const int end = ITEM < LANES ? here : 0;
+        if (squares) {
+            UNROLL_8 for (int i = ITEM; i < end; i += LANES)
+                acc = fma(part[i], part[i], acc);
+        } else {
+            UNROLL_8 for (int i = ITEM; i < end; i += LANES)
+                acc += part[i];
+        }
+    }
+    return acc;
+}
+
+// out = norm(x), a group a row: RMS norm, or with is_layer a layer norm, whose b may be missing. out may be x. With
+// has_acts the rows are quantised, too.
+KERNEL_OF(ROW_GROUP) norm(__global float *out, const __global float *x, const __global float *w, const __global float *b,
+                          int n, float eps, int is_layer, int has_bias, __global uchar *acts, int padded, int acts_bytes,
+                          int has_acts)
+{
+    __local float part[ROW_PART], lane[LANES], largest[ROW_GROUP];
+    const __global float *from = x + (size_t)get_group_id(0) * (size_t)n;
+    __global float *to = out + (size_t)get_group_id(0) * (size_t)n;
+    float mean = 0.0f;
+    if (is_layer) {
+        const float acc = lane_of_row(from, n, 0.0f, 0, part);
+        if (ITEM < LANES)
+            lane[ITEM] = acc;
+        sum_lanes(lane, ITEM);
+        mean = divide(lane[0], (float)n);
+    }
+    const float squares = lane_of_row(from, n, mean, 1, part);
+    if (ITEM < LANES)
+        lane[ITEM] = squares;
+    sum_lanes(lane, ITEM);
+    const float scale = divide(1.0f, sqrt(divide(lane[0], (float)n) + eps));
+    for (int i = ITEM; i < n; i += ROW_GROUP) {
+        if (is_layer)
+            to[i] = fma((from[i] - mean) * scale, w[i], has_bias ? b[i] : 0.0f);
+        else
+            to[i] = from[i] * scale * w[i];
+    }
+    if (!has_acts)
+        return;
+    SYNC_GLOBAL;
+    for (int at = 0; at < padded; at += ROW_GROUP * PART) {
+        float v[PART];
+        load_part(v, to, n, at + ITEM * PART);
+        quantize_part(acts + get_group_id(0) * (size_t)acts_bytes, v, at + ITEM * PART, padded, largest);
+    }
+}
+
+// ---- sums and rotations
+
+// x += y for rows of n; y has one row for all where its stride is 0, and row which[r] is row r's where there are such.
+KERNEL add(__global float *x, const __global float *y, int n, int y_stride, const __global int *which, int has_which)
+{
+    const int i = (int)get_group_id(0) * GROUP + ITEM;
+    const size_t row = get_group_id(1), from = has_which ? (size_t)which[row] : row;
+    if (i < n)
+        x[row * (size_t)n + (size_t)i] += y[from * (size_t)y_stride + (size_t)i];
+}
+
+// x = x + y * by
+KERNEL add_scaled(__global float *x, const __global float *y, int n, float by)
+{
+    const int i = (int)get_group_id(0) * GROUP + ITEM;
+    const size_t at = get_group_id(1) * (size_t)n + (size_t)i;
+    if (i < n)
+        x[at] = fma(y[at], by, x[at]);
+}
+
+// Rotates pair i of a head; `turn` is of its row.
+INLINE void rotate(__global float *head, const __global float *turn, int i, int n_rot, int neox)
+{
+    const int pairs = n_rot / 2;
+    __global float *a = head + (neox ? i : 2 * i);
+    __global float *b = a + (neox ? pairs : 1);
+    const float c = turn[i], s = turn[pairs + i], old_a = *a, old_b = *b;
+    *a = fma(old_a, c, -(old_b * s));
+    *b = fma(old_a, s, old_b * c);
+}
+
+// Rotates heads: an item a pair. Groups: pairs of a head, heads, rows.
+KERNEL rope(__global float *x, const __global float *cos_sin, int n_heads, int dim, int n_rot, int neox)
+{
+    const int i = (int)get_group_id(0) * GROUP + ITEM;
+    const size_t row = get_group_id(2), head = row * (size_t)n_heads + get_group_id(1);
+    if (i < n_rot / 2)
+        rotate(x + head * (size_t)dim, cos_sin + row * (size_t)n_rot, i, n_rot, neox);
+}
+
+// ---- feed-forward parts
+
+// gate = f(gate) * up, or f(gate) where there is no up; 0 where the mask says so. Groups: neurons, rows.
+KERNEL activate(__global float *gate, const __global float *up, int n, int act, int has_up, const __global uchar *mask,
+                int has_mask)
+{
+    const int i = (int)get_group_id(0) * GROUP + ITEM;
+    const size_t at = get_group_id(1) * (size_t)n + (size_t)i;
+    if (i >= n)
+        return;
+    const float v = activated(gate[at], act);
+    gate[at] = has_mask && !mask[at] ? 0.0f : has_up ? v * factor(up[at], act) : v;
+}
+
+// The same without a mask, and quantised. Groups: GROUP parts, rows.
+KERNEL activate_quantize(__global float *gate, const __global float *up, int n, int act, int has_up, __global uchar *acts,
+                         int padded, int acts_bytes)
+{
+    __local float largest[GROUP];
+    const int first = (int)get_group_id(0) * GROUP * PART, at = first + ITEM * PART;
+    const size_t row = get_group_id(1) * (size_t)n;
+    const int end = n - first < GROUP * PART ? n : first + GROUP * PART;
+    for (int i = first + ITEM; i < end; i += GROUP) {
+        const float v = activated(gate[row + (size_t)i], act);
+        gate[row + (size_t)i] = has_up ? v * factor(up[row + (size_t)i], act) : v;
+    }
+    SYNC_GLOBAL;
+    float v[PART];
+    load_part(v, gate + row, n, at);
+    quantize_part(acts + get_group_id(1) * (size_t)acts_bytes, v, at, padded, largest);
+}
+
+// mask = 1 where a predictor names the neuron, or it is one of the first `always`; without has_scores all.
+KERNEL mask_scores(__global uchar *mask, const __global float *scores, int n, float least, int always, int has_scores)
+{
+    const int i = (int)get_group_id(0) * GROUP + ITEM;
+    const size_t at = get_group_id(1) * (size_t)n + (size_t)i;
+    if (i < n)
+        mask[at] = !has_scores || i < always || scores[at] >= least;
+}
+
+// Drops from the mask neurons whose gate is not on, or, with least above 0, whose activated gate is smaller.
+KERNEL mask_gates(__global uchar *mask, const __global float *gate, int n, int act, int is_relu, float least)
+{
+    const int i = (int)get_group_id(0) * GROUP + ITEM;
+    const size_t at = get_group_id(1) * (size_t)n + (size_t)i;
+    if (i >= n)
+        return;
+    if (is_relu)
+        mask[at] &= !(gate[at] <= 0.0f);
+    if (least > 0.0f)
+        mask[at] &= !(fabs(activated(gate[at], act)) < least);
+}
