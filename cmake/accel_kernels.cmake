@@ -19,6 +19,7 @@ set(accel_80 ${CMAKE_CURRENT_BINARY_DIR}/accel_kernels_80.cl)
 accel_join(${accel_all} numbers rows products matrix plain down attention forms)
 accel_join(${accel_61} numbers rows products plain down attention forms)
 accel_join(${accel_80} numbers products matrix)
+set(HEARTH_ACCEL_MATRIX_SOURCE ${accel_80})
 
 # Nothing is fused, flushed or rounded otherwise than written. 6.1: integer dot products, 8.0: products of matrices.
 set(accel_ptx_flags -x cl -cl-std=CL1.2 --target=nvptx64-nvidia-cuda -O2 -ffp-contract=off

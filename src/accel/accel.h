@@ -121,7 +121,8 @@ int hearth_accel_list(struct hearth_accel_info *out, int cap);
 // Devices that one text can mean.
 #define HEARTH_ACCEL_MOST 16
 // Which devices a text means: numbers in the list or parts of names, separated by commas (the same may come twice);
-// "auto", or NULL: the first that is no CPU; "all": all that are none, those that an earlier back end has by the same
+// "auto", or NULL: the first that is no CPU; "all": all that are none (both leave out GPUs whose bits are others where
+// there is one with the CPU's), those that an earlier back end has by the same
 // name once, as many as it has. Their numbers in the list, [HEARTH_ACCEL_MOST]. Returns how many; HEARTH_E_INVALID, HEARTH_E_MEMORY.
 int hearth_accel_choose(int *numbers, const char *text, struct hearth_error *err);
 // The device of this number in the list. False: there is none.

@@ -36,12 +36,21 @@ static bool contains(const char *text, const char *part)
     return false;
 }
 
+// Whether a GPU is one that nobody needs to name: it gives the CPU's bits, or no GPU does.
+static bool is_meant(const struct hearth_accel_info *list, int n, int i)
+{
+    bool has_exact = false;
+    for (int k = 0; k < n; k++)
+        has_exact |= list[k].exact && !list[k].is_cpu;
+    return !list[i].is_cpu && (list[i].exact || !has_exact);
+}
+
 // The place in the list of the device that is meant; -1: there is none.
 static int find(const struct hearth_accel_info *list, int n, const char *device)
 {
     if (!device) {
         for (int i = 0; i < n; i++)
-            if (!list[i].is_cpu)
+            if (is_meant(list, n, i))
                 return i;
         return -1;
     }
@@ -100,7 +109,7 @@ int hearth_accel_all(int *numbers, const struct hearth_accel_info *list, int n)
 {
     int count = 0;
     for (int i = 0; i < n && count < HEARTH_ACCEL_MOST; i++)
-        if (!list[i].is_cpu && !comes_again(list, i))
+        if (is_meant(list, n, i) && !comes_again(list, i))
             numbers[count++] = i;
     return count;
 }
@@ -160,6 +169,11 @@ static int open_found(struct hearth_accel *a, const struct hearth_accel_params *
     int rc = a->backend->open(&a->state, a->info.index, params->broken, err);
     if (!rc && !params->inexact)
         rc = hearth_operations_check(a, err);
+    // It may be its matrix units alone that give other bits: it does without them.
+    if (rc == HEARTH_E_UNSUPPORTED && a->info.has_matrix_units && !params->broken) {
+        a->info.has_matrix_units = false;
+        rc = hearth_operations_check(a, err);
+    }
     a->fail_at = params->fail_at;
     return rc;
 }

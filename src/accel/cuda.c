@@ -45,8 +45,9 @@ static bool load(struct hearth_cuda *cu)
         HEARTH_CUDA_FUNCTIONS(FUNCTION)
 #undef FUNCTION
     };
-    void *library =
-        sizeof(void *) == 8 && *hearth_accel_kernels_ptx ? hearth_os_library("libcuda.so.1") : NULL;
+    void *library = NULL;
+    if (sizeof(void *) == 8 && *hearth_accel_kernels_ptx && !(library = hearth_os_library("libcuda.so.1")))
+        library = hearth_os_library("nvcuda.dll");
     for (size_t i = 0; library && i < sizeof functions / sizeof *functions; i++) {
         void *symbol = hearth_os_symbol(library, functions[i].name);
         if (!symbol)

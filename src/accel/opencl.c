@@ -241,6 +241,12 @@ static int alloc(void *state, size_t bytes, void **handle, struct hearth_error *
     struct device *d = state;
     int32_t code = 0;
     hearth_cl_mem m = d->cl.CreateBuffer(d->context, HEARTH_CL_MEM_READ_WRITE, bytes, NULL, &code);
+    // Drivers may find room for it when it is first used, which must not be in the middle of an evaluation.
+    const uint32_t zero = 0;
+    if (m && (code = d->cl.EnqueueWriteBuffer(d->queue, m, 1, 0, sizeof zero, &zero, 0, NULL, NULL))) {
+        d->cl.ReleaseMemObject(m);
+        m = NULL;
+    }
     *handle = m;
     if (!m)
         return hearth_fail(err, HEARTH_E_MEMORY, "%s has no %zu MiB of memory left (OpenCL error %d)",

@@ -227,10 +227,20 @@ static void test_choosing(void **state)
             HEARTH_E_INVALID, "must be named");
     const uint64_t unused = hearth_accel_free_memory(a), all = hearth_accel_describe(a)->memory;
     assert_true(unused && unused <= all);
-    if (strstr(hearth_accel_describe(a)->name, "a GPU that is none")) // fake_cuda.c
+    const bool is_fake = strstr(hearth_accel_describe(a)->name, "a GPU that is none"); // fake_cuda.c
+    if (is_fake)
         assert_true(unused == (uint64_t)600 << 20 && all == (uint64_t)1 << 30);
-    hearth_accel_close(&a);
     hearth_accel_close(&b);
+    // Matrix units that are wrong are not used, and the rest of the device is.
+    if (is_fake) {
+        assert_true(hearth_accel_describe(a)->has_matrix_units);
+        setenv("FAKE_CUDA_NO_MATRIX", "1", 1);
+        CHECK(hearth_accel_open(&b, &(struct hearth_accel_params){.device = "0"}, &check_error));
+        unsetenv("FAKE_CUDA_NO_MATRIX");
+        assert_false(hearth_accel_describe(b)->has_matrix_units);
+        hearth_accel_close(&b);
+    }
+    hearth_accel_close(&a);
 }
 
 // "all", of lists of devices: those that two back ends name alike are counted, so that none is lost or comes twice.
@@ -242,6 +252,7 @@ static void check_all(const char *const *devices, const int *want, int n_want)
     for (; devices[n]; n++) { // "C" or "O", what it is called
         list[n].backend = backends[devices[n][0] == 'O'];
         list[n].is_cpu = devices[n][1] == 'p';
+        list[n].exact = devices[n][1] != 'x';
         snprintf(list[n].name, sizeof list[n].name, "%s", devices[n] + 1);
     }
     assert_int_equal(hearth_accel_all(numbers, list, n), n_want);
@@ -258,6 +269,9 @@ static void test_all(void **state)
     check_all((const char *const[]){"Ca", "Ca", "Oa", NULL}, (const int[]){0, 1}, 2);
     check_all((const char *const[]){"Oa", "Oa", NULL}, (const int[]){0, 1}, 2);
     check_all((const char *const[]){"Opc", NULL}, NULL, 0);
+    // Inexact ones come where there are no others.
+    check_all((const char *const[]){"Oxa", "Ob", "Oxc", NULL}, (const int[]){1}, 1);
+    check_all((const char *const[]){"Oxa", "Opb", NULL}, (const int[]){0}, 1);
 }
 
 static void test_failures(void **state)

@@ -56,19 +56,24 @@ INLINE uint with_sign(uint nibbles, int base)
     return ((nibbles | 0x80808080) + (uint)base * 0x01010101) ^ 0x80808080;
 }
 
-// dots += a times b: 16 rows of a unit, 8 tokens.
+// dots += a times b: 16 rows of a unit, 8 tokens; all items of a warp have parts of them. Units of 32 and of 16 elements.
+#ifndef MULTIPLY_32
+#define MULTIPLY_32(d, a, b)                                                                                             \
+    __asm__("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"      \
+            : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])                                                             \
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+#define MULTIPLY_16(d, a, b)                                                                                             \
+    __asm__("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"               \
+            : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])                                                             \
+            : "r"(a[0]), "r"(a[1]), "r"(b[0]))
+#endif
+
 INLINE void multiply(int *dots, const uint *a, const uint *b, const int unit)
 {
-#if HEARTH_PTX >= 80
     if (unit == 32)
-        __asm__("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                : "+r"(dots[0]), "+r"(dots[1]), "+r"(dots[2]), "+r"(dots[3])
-                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+        MULTIPLY_32(dots, a, b);
     else
-        __asm__("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-                : "+r"(dots[0]), "+r"(dots[1]), "+r"(dots[2]), "+r"(dots[3])
-                : "r"(a[0]), "r"(a[1]), "r"(b[0]));
-#endif
+        MULTIPLY_16(dots, a, b);
 }
 
 // Groups: rows, tokens.

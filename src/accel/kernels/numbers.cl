@@ -25,6 +25,11 @@
 #define as_int(x)       __builtin_astype((x), int)
 #define as_uint(x)      __builtin_astype((x), uint)
 #define as_float(x)     __builtin_astype((x), float)
+// Instructions, which a test has models of.
+#ifndef HALF_TO_FLOAT
+#define HALF_TO_FLOAT(f, h) __asm__("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h))
+#define DOT4(sum, a, b, to) __asm__("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(to))
+#endif
 typedef __SIZE_TYPE__ size_t;
 typedef unsigned int uint;
 typedef unsigned char uchar;
@@ -58,7 +63,7 @@ INLINE float half_of_bits(uint bits)
 {
 #ifdef HEARTH_PTX
     float f;
-    __asm__("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"((ushort)bits));
+    HALF_TO_FLOAT(f, (ushort)bits);
     return f;
 #else
     const ushort h = (ushort)bits;
@@ -103,7 +108,7 @@ INLINE int dot4(uint a, uint b, int to)
 {
 #ifdef HEARTH_PTX
     int sum;
-    __asm__("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(to));
+    DOT4(sum, a, b, to);
     return sum;
 #else
     const int4 x = convert_int4(as_char4(a)), y = convert_int4(as_char4(b)), z = x * y;
