@@ -33,6 +33,8 @@ static const char *const libraries[] = {
     "/vendor/lib64/egl/libGLES_mali.so",
     "/system/vendor/lib64/egl/libGLES_mali.so",
     "/vendor/lib64/libPVROCL.so",
+    "OpenCL.dll",
+    "/System/Library/Frameworks/OpenCL.framework/OpenCL",
 };
 
 static bool look_up(struct hearth_cl *cl, void *library)
