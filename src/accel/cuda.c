@@ -347,7 +347,8 @@ static int run(void *state, enum hearth_accel_kernel kernel, const struct hearth
     int code = d->cu.CtxSetCurrent(d->context);
     if (!code)
         code = d->cu.LaunchKernel(d->kernels[kernel], (unsigned)groups[0], (unsigned)groups[1],
-                                  (unsigned)groups[2], (unsigned)hearth_accel_group_of(kernel), 1, 1, 0, d->stream, values, NULL);
+                                  (unsigned)groups[2], (unsigned)hearth_accel_group_of(kernel), 1, 1, 0,
+                                  d->stream, values, NULL);
     return code ? fail(d, "run a kernel", code, err) : HEARTH_OK;
 }
 

@@ -33,8 +33,8 @@ static size_t groups(size_t n, size_t each)
 
 static void norm(struct hearth_accel *a, const struct hearth_accel_memory *out,
                  const struct hearth_accel_memory *acts, const struct hearth_accel_memory *x,
-                 const struct hearth_accel_weight *w, const struct hearth_accel_weight *b, bool is_layer, float eps,
-                 size_t n_rows)
+                 const struct hearth_accel_weight *w, const struct hearth_accel_weight *b, bool is_layer,
+                 float eps, size_t n_rows)
 {
     const bool has_bias = b && b->n;
     RUN(a, HEARTH_ACCEL_norm, n_rows, 1, 1, M(out), M(x), M(&w->q), M(has_bias ? &b->q : &none), I(w->k),
@@ -161,7 +161,8 @@ void hearth_accel_product(struct hearth_accel *a, bool is_prompt, const struct h
 }
 
 void hearth_accel_product_add(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
-                              const struct hearth_accel_weight *w, struct hearth_accel_input x, size_t n_tokens)
+                              const struct hearth_accel_weight *w, struct hearth_accel_input x,
+                              size_t n_tokens)
 {
     run_product(a, &(struct product){is_prompt, out, w, w->n, x, NULL, n_tokens, NULL, true});
 }
@@ -215,12 +216,13 @@ void hearth_accel_activate(struct hearth_accel *a, const struct hearth_accel_mem
 }
 
 void hearth_accel_activate_quantize(struct hearth_accel *a, const struct hearth_accel_memory *gate,
-                                    const struct hearth_accel_memory *up, const struct hearth_accel_memory *acts,
-                                    enum hearth_activation act, size_t n, size_t n_rows)
+                                    const struct hearth_accel_memory *up,
+                                    const struct hearth_accel_memory *acts, enum hearth_activation act,
+                                    size_t n, size_t n_rows)
 {
     const size_t padded = hearth_acts_padded(n);
-    RUN(a, HEARTH_ACCEL_activate_quantize, groups(padded / PART, GROUP), n_rows, 1, M(gate), M(up ? up : &none),
-        I(n), I(act), I(up != NULL), M(acts), I(padded), I(hearth_acts_bytes(n)));
+    RUN(a, HEARTH_ACCEL_activate_quantize, groups(padded / PART, GROUP), n_rows, 1, M(gate),
+        M(up ? up : &none), I(n), I(act), I(up != NULL), M(acts), I(padded), I(hearth_acts_bytes(n)));
 }
 
 void hearth_accel_mask_scores(struct hearth_accel *a, const struct hearth_accel_memory *mask,
@@ -249,13 +251,14 @@ static int format_of(uint32_t type)
 void hearth_accel_store(struct hearth_accel *a, const struct hearth_accel_cache *c,
                         const struct hearth_accel_memory *copy, const struct hearth_accel_memory *q,
                         const struct hearth_accel_memory *k, const struct hearth_accel_memory *v,
-                        struct hearth_accel_rotation rotation, struct hearth_accel_places places, size_t n_rows)
+                        struct hearth_accel_rotation rotation, struct hearth_accel_places places,
+                        size_t n_rows)
 {
     const bool rotates = rotation.cos_sin != NULL;
     RUN(a, HEARTH_ACCEL_store, c->n_heads_kv + (rotates ? c->n_heads : 0), n_rows, 1, M(&c->pages), M(copy),
         M(k), M(v), M(places.rows), M(places.pages), I(c->n_heads_kv), I(c->dim), I(format_of(c->type_k)),
-        I(format_of(c->type_v)), M(q), I(c->n_heads), M(rotates ? rotation.cos_sin : &none), I(rotation.n_rot),
-        I(rotation.neox), I(rotates));
+        I(format_of(c->type_v)), M(q), I(c->n_heads), M(rotates ? rotation.cos_sin : &none),
+        I(rotation.n_rot), I(rotation.neox), I(rotates));
 }
 
 void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache *c,

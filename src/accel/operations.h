@@ -90,7 +90,8 @@ void hearth_accel_product(struct hearth_accel *a, bool is_prompt, const struct h
 
 // out += the products of all rows.
 void hearth_accel_product_add(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
-                              const struct hearth_accel_weight *w, struct hearth_accel_input x, size_t n_tokens);
+                              const struct hearth_accel_weight *w, struct hearth_accel_input x,
+                              size_t n_tokens);
 
 // Tokens that go through different matrices of the same size, of which w has several side by side: tokens
 // [first, first + n) through number `matrix`, HEARTH_ACCEL_STEP_TOKENS or HEARTH_ACCEL_PROMPT_TOKENS at most.
@@ -122,8 +123,9 @@ void hearth_accel_activate(struct hearth_accel *a, const struct hearth_accel_mem
                            enum hearth_activation act, size_t n, size_t n_rows);
 // The same without a mask, and acts = the quantised rows.
 void hearth_accel_activate_quantize(struct hearth_accel *a, const struct hearth_accel_memory *gate,
-                                    const struct hearth_accel_memory *up, const struct hearth_accel_memory *acts,
-                                    enum hearth_activation act, size_t n, size_t n_rows);
+                                    const struct hearth_accel_memory *up,
+                                    const struct hearth_accel_memory *acts, enum hearth_activation act,
+                                    size_t n, size_t n_rows);
 // mask = 1 for neurons that a predictor names, and for the first `always`; scores NULL: for all.
 void hearth_accel_mask_scores(struct hearth_accel *a, const struct hearth_accel_memory *mask,
                               const struct hearth_accel_memory *scores, float least, size_t always, size_t n,

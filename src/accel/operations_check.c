@@ -558,7 +558,8 @@ void hearth_check_attend(struct hearth_check *c, const struct hearth_check_atten
     const struct hearth_accel_rotation rotation = {x->n_rot ? turns_there : NULL, x->n_rot, x->neox};
     hearth_accel_store(c->a, &cache, copy, q_there, k_there, place(c, v, x->n_rows * kv_width * sizeof *v),
                        rotation, at, x->n_rows);
-    hearth_accel_attend(c->a, &cache, out, q_there, at, &sink, x->window, 0.125f, n_ranges, shares, x->n_rows);
+    hearth_accel_attend(c->a, &cache, out, q_there, at, &sink, x->window, 0.125f, n_ranges, shares,
+                        x->n_rows);
     compare(c, "attention", out, right, x->n_rows * width);
     uint8_t *stored = take(c, x->n_rows * x->n_heads_kv * (row_k + row_v));
     for (size_t r = 0; stored && r < x->n_rows; r++)

@@ -99,8 +99,8 @@ static void prepare_heads(struct hearth_offload *o, const struct hearth_offload_
     const size_t n = (size_t)rows->n, heads = (size_t)n_heads;
     hearth_accel_add_bias(o->a, x, bias, n);
     if (hp->norm_behind && rotation->cos_sin)
-        hearth_accel_rope(o->a, x, rotation->cos_sin, heads, (size_t)hp->head_dim, rotation->n_rot, rotation->neox,
-                          n);
+        hearth_accel_rope(o->a, x, rotation->cos_sin, heads, (size_t)hp->head_dim, rotation->n_rot,
+                          rotation->neox, n);
     norm_heads(o, x, heads, head_norm, n);
 }
 
@@ -205,7 +205,8 @@ static void compute_gates(struct hearth_offload *o, const struct hearth_offload_
 }
 
 // h = the feed-forward part of h, without the bias of down; or, where `adds`, x += that.
-static void feed_forward(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer, bool adds)
+static void feed_forward(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer,
+                         bool adds)
 {
     const struct hearth_session *s = o->s;
     const struct hearth_offload_layer *l = layer_of(o, layer);

@@ -120,7 +120,8 @@ EXPORT int cuModuleLoadDataEx(hearth_cuda_module *out, const void *image, unsign
     const char *text = hearth_accel_kernels_cl;
     int32_t code;
     (void)values;
-    if (!(strstr(image, ".visible .entry norm") || strstr(image, ".visible .entry matrix_4_32h")) || n != 2 || options[0] != HEARTH_CUDA_JIT_ERROR_LOG)
+    if (!(strstr(image, ".visible .entry norm") || strstr(image, ".visible .entry matrix_4_32h")) || n != 2 ||
+        options[0] != HEARTH_CUDA_JIT_ERROR_LOG)
         return 218;
     if (!program) {
         program = cl.CreateProgramWithSource(context, 1, &text, NULL, &code);
@@ -273,8 +274,9 @@ EXPORT int cuLaunchKernel(hearth_cuda_function f, unsigned x, unsigned y, unsign
     if (getenv("FAKE_CUDA_NO_MATRIX") && !kernel_info(kernel, KERNEL_NAME, sizeof name - 1, name, NULL) &&
         !strncmp(name, "matrix_", 7))
         return 0;
-    if (items % 64 || items > HEARTH_ACCEL_MOST_ITEMS || items_y != 1 || items_z != 1 || shared || extra || (void *)s != (void *)queue ||
-        x > INT32_MAX || y > 65535 || z > 65535 || kernel_info(kernel, NUM_ARGS, sizeof n, &n, NULL))
+    if (items % 64 || items > HEARTH_ACCEL_MOST_ITEMS || items_y != 1 || items_z != 1 || shared || extra ||
+        (void *)s != (void *)queue || x > INT32_MAX || y > 65535 || z > 65535 ||
+        kernel_info(kernel, NUM_ARGS, sizeof n, &n, NULL))
         return 1;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t qualifier = 0;
