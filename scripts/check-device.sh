@@ -6,7 +6,8 @@
 #   scripts/check-device.sh [BUILD] [OUT]
 #
 # DEVICE=0 names the device (hearth devices), PRESETS the synthetic models, SIZES the memory to give it, MODELS further
-# files. Takes about ten minutes and 10 GB of disk on a large machine.
+# files. PEER=bench/peer/bin/llama-bench-cuda (bench/peer/build.sh cuda) is measured beside. Takes about ten minutes and
+# 10 GB of disk on a large machine.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build}
@@ -58,6 +59,15 @@ for model in ${models[@]+"${models[@]}"}; do
         tail -n 1 "$out/$name.$size.json"
         "$hearth" bench "$model" -p 512 -n 64 -r 2 "${options[@]}" | tee "$out/$name.$size.bench" || failed=1
     done
+    if [ -n "${PEER:-}" ]; then
+        "$PEER" -m "$model" -ngl 99 -p 512 -n 64 -r 2 2>/dev/null | tee "$out/$name.peer" || true # it may not know it
+    fi
+    if command -v ncu >/dev/null 2>&1; then
+        ncu --clock-control none --print-summary per-kernel --launch-skip 400 --launch-count 800 \
+            --metrics gpu__time_duration.sum,dram__bytes_read.sum "$hearth" bench "$model" -p 0 -n 6 -r 1 --device "$device" \
+            --vram "${sizes[-1]}" >"$out/$name.kernels" 2>&1 || true # a tool that may be of no use here
+        grep -E '^ +[a-z0-9_]+ \(|gpu__time' "$out/$name.kernels" || true
+    fi
 done
 [ "$failed" = 0 ] && echo "check-device: all is well; results are in $out"
 exit "$failed"

@@ -4,7 +4,8 @@
 # building llama.cpp: the programs are compiled from the source that node-llama-cpp carries and linked to the libraries it
 # ships prebuilt.
 # Run `npm install` first. Takes a minute. `build.sh server` makes llama-server, too, without its web page: some ten minutes
-# more.
+# more. `build.sh cuda [ARCHITECTURE]` makes llama-bench-cuda with nvcc of the path, for the GPU that is there or for the
+# given one (90): half an hour on two cores.
 set -eu
 cd "$(dirname "$0")"
 libs=node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
@@ -33,6 +34,16 @@ for name in llama-bench llama-quantize llama-perplexity llama-bench-mapped; do
     echo "$program"
 done
 
+if [ "${1:-}" = cuda ]; then
+    [ -x bin/llama-bench-cuda ] && exit 0
+    cmake -G Ninja -S llama.cpp -B cuda -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DGGML_CUDA=ON \
+        -DCMAKE_CUDA_ARCHITECTURES="${2:-native}" -DGGML_CUDA_NO_VMM=ON -DGGML_CUDA_NCCL=OFF -DLLAMA_CURL=OFF \
+        -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_SERVER=OFF
+    ninja -C cuda llama-bench
+    cp cuda/bin/llama-bench bin/llama-bench-cuda
+    echo bin/llama-bench-cuda
+    exit 0
+fi
 [ "${1:-}" = server ] || exit 0
 [ -x bin/llama-server ] && exit 0
 mkdir -p server

@@ -13,10 +13,11 @@
 // Rows of a STEP product that a group has, tokens that it takes together (kernels/products.cl, matrix.cl).
 #define STEP_ROWS     8
 #define PLAIN_ROWS    4
-#define STEP_TOKENS   HEARTH_ACCEL_STEP_TOKENS
-#define PROMPT_TOKENS HEARTH_ACCEL_PROMPT_TOKENS
+#define STEP_TOKENS   HEARTH_ACCEL_STEP_TILE
+#define PROMPT_TOKENS 8
+#define COLUMN_TOKENS 8
 #define MATRIX_ROWS   128
-#define MATRIX_TOKENS 64
+#define MATRIX_TOKENS HEARTH_ACCEL_PROMPT_TILE
 // Activations that an item quantises.
 #define PART 16
 // Positions of a tile.
@@ -135,7 +136,7 @@ static void run_product(struct hearth_accel *a, const struct product *p)
 {
     const struct hearth_accel_weight *w = p->w;
     const struct hearth_accel_form f = hearth_accel_form_of(w->type);
-    const bool matrix = p->is_prompt && f.bits && !p->tiles && hearth_accel_describe(a)->has_matrix_units;
+    const bool matrix = p->is_prompt && f.bits && hearth_accel_describe(a)->has_matrix_units;
     const enum family family = matrix ? MATRIX : p->is_prompt ? PROMPT : STEP;
     const size_t each = matrix ? MATRIX_ROWS : p->is_prompt ? GROUP : f.bits ? STEP_ROWS : PLAIN_ROWS;
     const size_t most = matrix ? MATRIX_TOKENS : p->is_prompt ? PROMPT_TOKENS : f.bits ? STEP_TOKENS : 1;
@@ -181,9 +182,10 @@ static void down(struct hearth_accel *a, enum family family, const struct hearth
     const struct hearth_accel_form f = hearth_accel_form_of(w->type);
     const size_t clusters = groups(w->n, cluster);
     if (f.bits)
-        RUN(a, kernel_of(&f, family), groups(w->k, GROUP), clusters, n_tokens, M(out), M(p), I(w->n),
-            M(&w->q), M(&w->scales), M(&w->minima), I(w->k), I(w->n), I(f.has_min), I(f.base), I(cluster),
-            I(clusters));
+        RUN(a, kernel_of(&f, family), groups(w->k, GROUP), clusters,
+            family == COLUMNS ? groups(n_tokens, COLUMN_TOKENS) : n_tokens, M(out), M(p), I(w->n), M(&w->q),
+            M(&w->scales), M(&w->minima), I(w->k), I(w->n), I(f.has_min), I(f.base), I(cluster), I(clusters),
+            I(n_tokens));
     else
         RUN(a, HEARTH_ACCEL_down_plain, groups(w->k, GROUP), clusters, n_tokens, M(out), M(p), I(w->n),
             M(&w->q), I(f.plain), I(w->k), I(w->n), I(cluster), I(clusters));

@@ -94,12 +94,12 @@ void hearth_accel_product_add(struct hearth_accel *a, bool is_prompt, const stru
                               size_t n_tokens);
 
 // Tokens that go through different matrices of the same size, of which w has several side by side: tokens
-// [first, first + n) through number `matrix`, HEARTH_ACCEL_STEP_TOKENS or HEARTH_ACCEL_PROMPT_TOKENS at most.
+// [first, first + n) through number `matrix`, HEARTH_ACCEL_STEP_TILE or HEARTH_ACCEL_PROMPT_TILE at most.
 struct hearth_accel_tile {
     int32_t first, n, matrix;
 };
-#define HEARTH_ACCEL_STEP_TOKENS   4
-#define HEARTH_ACCEL_PROMPT_TOKENS 8
+#define HEARTH_ACCEL_STEP_TILE   4
+#define HEARTH_ACCEL_PROMPT_TILE 64
 
 // out [tokens x n_out]: the products of the tokens of these tiles with their matrices, of n_out rows.
 void hearth_accel_products_of(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,

@@ -197,7 +197,7 @@ void hearth_check_product(struct hearth_check *c, uint32_t type, size_t k, size_
 #define MATRICES 3
 static size_t make_tiles(struct hearth_accel_tile *tiles, int32_t *which, size_t n_tokens, bool is_prompt)
 {
-    const int32_t most = is_prompt ? HEARTH_ACCEL_PROMPT_TOKENS : HEARTH_ACCEL_STEP_TOKENS;
+    const int32_t most = is_prompt ? HEARTH_ACCEL_PROMPT_TILE : HEARTH_ACCEL_STEP_TILE;
     size_t n = 0;
     for (size_t t = 0; t < n_tokens; t++) {
         // The matrices in another order than the tokens.

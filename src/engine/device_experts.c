@@ -90,7 +90,7 @@ void hearth_expert_rows_close(struct hearth_expert_rows *r, struct hearth_accel 
 
 void hearth_expert_rows_add(struct hearth_expert_rows *r, bool is_prompt, int place, int n)
 {
-    const int most = is_prompt ? HEARTH_ACCEL_PROMPT_TOKENS : HEARTH_ACCEL_STEP_TOKENS;
+    const int most = is_prompt ? HEARTH_ACCEL_PROMPT_TILE : HEARTH_ACCEL_STEP_TILE;
     for (int at = 0; at < n; at += most)
         r->tile_list[r->n_tiles++] = (struct hearth_accel_tile){
             .first = (int32_t)r->n + at, .n = n - at < most ? n - at : most, .matrix = place};
@@ -113,8 +113,7 @@ void hearth_expert_rows_begin(struct hearth_expert_rows *r, struct hearth_accel 
         hearth_accel_products_of(a, is_prompt, &r->up, &x->up, width, in, &r->tiles, r->n_tiles);
         hearth_accel_add_bias_of(a, &r->up, &x->up_b, &r->which, n);
     }
-    hearth_accel_activate(a, &r->gate, gated ? &r->up : NULL, NULL, hp->activation, width, n);
-    hearth_accel_quantize(a, &r->acts, &r->gate, width, n);
+    hearth_accel_activate_quantize(a, &r->gate, gated ? &r->up : NULL, &r->acts, hp->activation, width, n);
     hearth_accel_products_of(a, is_prompt, &r->out, &x->down, embd, act, &r->tiles, r->n_tiles);
     r->event = hearth_accel_begin_read(a, &r->out, 0, r->got, n * embd * sizeof *r->got);
     hearth_accel_flush(a);

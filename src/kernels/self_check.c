@@ -11,10 +11,12 @@
 #include "kernels/variants.h"
 
 // Enough for two B tiles, of which one has a single row, and for a lane of every unit; few enough that the
-// reference takes a few milliseconds in all.
+// reference takes a few milliseconds in all. Prompts take tokens in sweeps of several sizes: an odd number of them, and
+// as many as have a sweep of their own.
 #define K      512
 #define ROWS   17
 #define TOKENS 9
+#define SWEEP  8
 
 struct room {
     uint8_t *w, *x, *scratch;
@@ -43,13 +45,14 @@ static void draw_weights(const struct hearth_type_info *info, uint8_t *w, uint32
     }
 }
 
-static bool agree(const struct room *room, hearth_matmul_fn fn, hearth_matmul_fn reference, size_t stride)
+static bool agree(const struct room *room, hearth_matmul_fn fn, hearth_matmul_fn reference, size_t stride,
+                  size_t n_tokens)
 {
     const size_t x_stride = hearth_acts_bytes(K);
-    memset(room->got, 0, ROWS * TOKENS * sizeof *room->got);
-    reference(room->want, ROWS, room->w, stride, K, ROWS, room->x, x_stride, TOKENS, room->scratch);
-    fn(room->got, ROWS, room->w, stride, K, ROWS, room->x, x_stride, TOKENS, room->scratch);
-    return !memcmp(room->got, room->want, ROWS * TOKENS * sizeof *room->got);
+    memset(room->got, 0, ROWS * n_tokens * sizeof *room->got);
+    reference(room->want, ROWS, room->w, stride, K, ROWS, room->x, x_stride, n_tokens, room->scratch);
+    fn(room->got, ROWS, room->w, stride, K, ROWS, room->x, x_stride, n_tokens, room->scratch);
+    return !memcmp(room->got, room->want, ROWS * n_tokens * sizeof *room->got);
 }
 
 // The first format whose products differ, NULL when all agree.
@@ -72,8 +75,9 @@ static const char *first_to_differ(const struct hearth_kernels *t, const struct 
             continue;
         const size_t stride = hearth_type_bytes(type, K);
         draw_weights(info, room->w, &seed);
-        if (!agree(room, t->step[type], reference.step[type], stride) ||
-            !agree(room, t->prompt[type], reference.prompt[type], stride))
+        if (!agree(room, t->step[type], reference.step[type], stride, TOKENS) ||
+            !agree(room, t->prompt[type], reference.prompt[type], stride, TOKENS) ||
+            !agree(room, t->prompt[type], reference.prompt[type], stride, SWEEP))
             return info->name;
     }
     return NULL;

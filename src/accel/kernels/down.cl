@@ -16,7 +16,7 @@ INLINE int integer_at(const __global uchar *q, int bits, int unit, int base, siz
 #define DOWN_ARGS                                                                                             \
     __global float *out, const __global float *p, int p_stride, const __global uchar *q,                      \
         const __global uchar *scales, const __global uchar *minima, int n_columns, int n_neurons, int has_min, \
-        int base, int cluster, int n_clusters
+        int base, int cluster, int n_clusters, int n_tokens
 
 // Neurons that are looked at together.
 #define LIST      512
@@ -94,28 +94,44 @@ INLINE void clusters_body(struct list list, DOWN_ARGS, const int bits, const int
     }
     if (own < n_columns)
         out[(get_group_id(2) * (size_t)n_clusters + get_group_id(1)) * (size_t)n_columns + (size_t)column] = acc;
+    (void)n_tokens;
 }
 
-// A prompt's sum over all neurons, of decoded weights. Groups: columns, 1, tokens.
-INLINE void columns_body(DOWN_ARGS, const int bits, const int unit, const int is_half)
+// A prompt's sum over all neurons, of decoded weights, for tokens that share what is decoded. Groups: columns, 1, tokens.
+#define COLUMN_TOKENS 8
+
+INLINE void columns_body(__local float *by, DOWN_ARGS, const int bits, const int unit, const int is_half)
 {
-    const int column = (int)get_group_id(0) * GROUP + ITEM, n_units = n_columns / unit;
-    const __global float *weights = p + get_group_id(2) * (size_t)p_stride;
-    if (column >= n_columns)
-        return;
-    float acc = 0.0f;
-    for (int r = 0; r < n_neurons; r++) {
-        const float by = weights[r];
-        if (by == 0.0f)
-            continue;
-        const size_t at = (size_t)r * (size_t)n_units + (size_t)(column / unit);
-        float value =
-            scale_at(scales, is_half, at) * (float)integer_at(q, bits, unit, base, (size_t)r, n_units, column);
-        if (has_min)
-            value = value - scale_at(minima, is_half, at);
-        acc = fma(by, value, acc);
+    const int own = (int)get_group_id(0) * GROUP + ITEM, column = own < n_columns ? own : n_columns - 1;
+    const int n_units = n_columns / unit, first = (int)get_group_id(2) * COLUMN_TOKENS;
+    float acc[COLUMN_TOKENS];
+    UNROLL for (int t = 0; t < COLUMN_TOKENS; t++)
+        acc[t] = 0.0f;
+    for (int at = 0; at < n_neurons; at += GROUP) {
+        SYNC;
+        for (int t = 0; t < COLUMN_TOKENS; t++)
+            by[t * GROUP + ITEM] = first + t < n_tokens && at + ITEM < n_neurons
+                                       ? p[(size_t)(first + t) * (size_t)p_stride + (size_t)(at + ITEM)]
+                                       : 0.0f;
+        SYNC;
+        for (int i = 0; i < GROUP && at + i < n_neurons; i++) {
+            int wanted = 0;
+            UNROLL for (int t = 0; t < COLUMN_TOKENS; t++)
+                wanted |= by[t * GROUP + i] != 0.0f;
+            if (!wanted)
+                continue;
+            const size_t neuron = (size_t)(at + i), u = neuron * (size_t)n_units + (size_t)(column / unit);
+            float value = scale_at(scales, is_half, u) * (float)integer_at(q, bits, unit, base, neuron, n_units, column);
+            if (has_min)
+                value = value - scale_at(minima, is_half, u);
+            UNROLL for (int t = 0; t < COLUMN_TOKENS; t++)
+                if (by[t * GROUP + i] != 0.0f)
+                    acc[t] = fma(by[t * GROUP + i], value, acc[t]);
+        }
     }
-    out[get_group_id(2) * (size_t)n_columns + (size_t)column] = acc;
+    UNROLL for (int t = 0; t < COLUMN_TOKENS; t++)
+        if (own < n_columns && first + t < n_tokens)
+            out[(size_t)(first + t) * (size_t)n_columns + (size_t)column] = acc[t];
     (void)cluster;
     (void)n_clusters;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // One kernel of each for each form of units.
-#define DOWN_VALUES out, p, p_stride, q, scales, minima, n_columns, n_neurons, has_min, base, cluster, n_clusters
+#define DOWN_VALUES out, p, p_stride, q, scales, minima, n_columns, n_neurons, has_min, base, cluster, n_clusters, n_tokens
 
 #define FORM(name, bits, unit, is_half)                       \
     KERNEL step_##name(PRODUCT_ARGS)                          \
@@ -19,7 +19,8 @@
     }                                                         \
     KERNEL columns_##name(DOWN_ARGS)                          \
     {                                                         \
-        columns_body(DOWN_VALUES, bits, unit, is_half);       \
+        __local float by[COLUMN_TOKENS * GROUP];              \
+        columns_body(by, DOWN_VALUES, bits, unit, is_half);   \
     }
 FORM(4_32h, 4, 32, 1)
 FORM(8_32h, 8, 32, 1)

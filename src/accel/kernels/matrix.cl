@@ -83,11 +83,14 @@ INLINE void matrix_body(struct stage s, PRODUCT_ARGS, const int bits, const int 
     // Values of four words, of a row, of a token, and what an item brings of them.
     const int row_each = STAGE * words / 4, token_each = STAGE * unit / 16;
     const int row_values = row_each, token_values = token_each / 2;
-    const int first_row = (int)get_group_id(0) * MATRIX_ROWS, first_token = (int)get_group_id(1) * MATRIX_TOKENS;
-    const int last_row = n_rows - 1 - first_row, last_token = n_tokens - 1 - first_token;
+    const struct tile tile = tile_of((int)get_group_id(1), MATRIX_TOKENS, n_tokens, tiles, has_tiles);
+    const int first_row = (int)get_group_id(0) * MATRIX_ROWS, first_token = tile.first;
+    const int last_row = n_rows - 1 - first_row, last_token = tile.n - 1;
+    // That of all matrices' rows which is this one's first.
+    const size_t begin = tile.matrix * (size_t)n_rows + (size_t)first_row;
     const int lane = ITEM % 32, g = lane / 4, t = lane % 4, warp_row = ITEM / 32 * 32;
     // Rows and tokens that there are not are the last ones once more.
-    const int own_row = first_row + (ITEM < last_row ? ITEM : last_row);
+    const size_t own_row = begin + (size_t)(ITEM < last_row ? ITEM : last_row);
     const int own_token = ITEM % MATRIX_TOKENS;
     const struct token own =
         token_of(acts + (size_t)(first_token + (own_token < last_token ? own_token : last_token)) * (size_t)acts_bytes,
@@ -124,7 +127,7 @@ INLINE void matrix_body(struct stage s, PRODUCT_ARGS, const int bits, const int 
             UNROLL for (int r = 0; r < row_values; r++) {
                 const int number = ITEM + r * MATRIX_GROUP, row = number / row_each;
                 const int word = ahead * words + number % row_each * 4;
-                const size_t from = (size_t)(first_row + (row < last_row ? row : last_row)) * (size_t)n_units;
+                const size_t from = (begin + (size_t)(row < last_row ? row : last_row)) * (size_t)n_units;
                 next.w[r] = word < n_units * words
                                 ? *(const __global uint4 *)(q + from * (size_t)words + (size_t)word)
                                 : (uint4)(0);
@@ -141,7 +144,7 @@ INLINE void matrix_body(struct stage s, PRODUCT_ARGS, const int bits, const int 
             }
             UNROLL for (int j = 0; j < STAGE; j++) {
                 const int u = ahead + j < n_units ? ahead + j : n_units - 1;
-                const size_t at = (size_t)own_row * (size_t)n_units + (size_t)u;
+                const size_t at = own_row * (size_t)n_units + (size_t)u;
                 const __global int *sums = planes == 2 ? own.sum : own.bias;
                 next.scale[j] = scale_at(scales, is_half, at);
                 next.low[j] = has_min ? scale_at(minima, is_half, at) : 0.0f;
@@ -183,6 +186,8 @@ INLINE void matrix_body(struct stage s, PRODUCT_ARGS, const int bits, const int 
             const __local int *sum = s.sum + j * MATRIX_TOKENS + 2 * t;
             const float scale_of[2][2] = {{scale[0], scale[8]}, {scale[16], scale[24]}};
             UNROLL for (int b = 0; b < MATRIX_TOKENS / 8; b++) {
+                if (8 * b > last_token)
+                    continue;
                 const int at = (8 * b + g) * token_stride + j * unit / 4 + t;
                 const uint x[2] = {s.hi[at], unit == 32 ? s.hi[at + 4] : 0};
                 const float d_of[2] = {d[8 * b], d[8 * b + 1]};
@@ -223,8 +228,6 @@ INLINE void matrix_body(struct stage s, PRODUCT_ARGS, const int bits, const int 
             }
     (void)mask;
     (void)has_mask;
-    (void)tiles;
-    (void)has_tiles;
 }
 #else
 #define MATRIX_MEMORY(bits, unit) const int stage = 0;
@@ -232,10 +235,11 @@ INLINE void matrix_body(struct stage s, PRODUCT_ARGS, const int bits, const int 
 // Groups: rows, tokens.
 INLINE void matrix_body(int stage, PRODUCT_ARGS, const int bits, const int unit, const int is_half)
 {
-    const int row = (int)get_group_id(0) * MATRIX_ROWS + ITEM, end = ((int)get_group_id(1) + 1) * MATRIX_TOKENS;
-    for (int t = (int)get_group_id(1) * MATRIX_TOKENS; row < n_rows && t < end && t < n_tokens; t += PROMPT_TOKENS)
-        prompt_item(row, 0, t, n_tokens - t < PROMPT_TOKENS ? n_tokens - t : PROMPT_TOKENS, PRODUCT_VALUES, bits, unit,
-                    is_half);
+    const int row = (int)get_group_id(0) * MATRIX_ROWS + ITEM;
+    const struct tile tile = tile_of((int)get_group_id(1), MATRIX_TOKENS, n_tokens, tiles, has_tiles);
+    for (int t = 0; row < n_rows && t < tile.n; t += PROMPT_TOKENS)
+        prompt_item(row, tile.matrix, tile.first + t, tile.n - t < PROMPT_TOKENS ? tile.n - t : PROMPT_TOKENS,
+                    PRODUCT_VALUES, bits, unit, is_half);
     (void)stage;
 }
 #endif

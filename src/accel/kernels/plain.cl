@@ -33,23 +33,24 @@ KERNEL prompt_plain(PLAIN_ARGS)
 {
     const int row = (int)get_group_id(0) * GROUP + ITEM;
     const struct tile tile = tile_of((int)get_group_id(1), PROMPT_TOKENS, n_tokens, tiles, has_tiles);
-    const int first = tile.first, n = tile.n;
-    if (row >= n_rows)
-        return;
-    float acc[PROMPT_TOKENS] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-    for (int i = 0; i < k; i++) {
-        const float v =
-            plain_at(w, format, (tile.matrix * (size_t)n_rows + (size_t)row) * (size_t)k + (size_t)i);
+    for (int at = 0; row < n_rows && at < tile.n; at += PROMPT_TOKENS) {
+        const int first = tile.first + at, n = tile.n - at < PROMPT_TOKENS ? tile.n - at : PROMPT_TOKENS;
+        float acc[PROMPT_TOKENS];
         UNROLL for (int t = 0; t < PROMPT_TOKENS; t++)
-            if (t < n)
-                acc[t] = fma(v, x[(size_t)(first + t) * (size_t)k + (size_t)i], acc[t]);
-    }
-    UNROLL for (int t = 0; t < PROMPT_TOKENS; t++)
-        if (t < n) {
-            __global float *to = out + (size_t)(first + t) * (size_t)out_stride + (size_t)row;
-            *to = adds ? *to + acc[t] : acc[t];
+            acc[t] = 0.0f;
+        for (int i = 0; i < k; i++) {
+            const float v =
+                plain_at(w, format, (tile.matrix * (size_t)n_rows + (size_t)row) * (size_t)k + (size_t)i);
+            UNROLL for (int t = 0; t < PROMPT_TOKENS; t++)
+                if (t < n)
+                    acc[t] = fma(v, x[(size_t)(first + t) * (size_t)k + (size_t)i], acc[t]);
         }
+        UNROLL for (int t = 0; t < PROMPT_TOKENS; t++)
+            if (t < n) {
+                __global float *to = out + (size_t)(first + t) * (size_t)out_stride + (size_t)row;
+                *to = adds ? *to + acc[t] : acc[t];
+            }
+    }
     (void)mask;
     (void)has_mask;
 }
-

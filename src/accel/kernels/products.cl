@@ -244,6 +244,7 @@ INLINE void prompt_body(PRODUCT_ARGS, const int bits, const int unit, const int 
 {
     const int row = (int)get_group_id(0) * GROUP + ITEM;
     const struct tile tile = tile_of((int)get_group_id(1), PROMPT_TOKENS, n_tokens, tiles, has_tiles);
-    if (row < n_rows)
-        prompt_item(row, tile.matrix, tile.first, tile.n, PRODUCT_VALUES, bits, unit, is_half);
+    for (int t = 0; row < n_rows && t < tile.n; t += PROMPT_TOKENS)
+        prompt_item(row, tile.matrix, tile.first + t, tile.n - t < PROMPT_TOKENS ? tile.n - t : PROMPT_TOKENS,
+                    PRODUCT_VALUES, bits, unit, is_half);
 }
