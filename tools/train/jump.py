@@ -16,6 +16,7 @@ ROUNDS = 6  # which gates are small depends on c, which is of those that are
 LEAST = 0.02  # p stays above
 EMA = 0.1  # of a threshold's way to where it gives the wanted density, a step
 SAMPLE = 211  # of so many gates one is looked at
+MANY = 1 << 17  # more are looked at in no layer
 VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)  # of IQ4_NL
 PLACES = (-127, 113, -120, 106, -113, 100, -134, 120)  # where a block's largest element may go among them
 FIVE_BITS = ("token_embd", "attn_v", "attn_output")  # matrices that are rounded to Q5_0
@@ -24,6 +25,14 @@ FIVE_BITS = ("token_embd", "attn_v", "attn_output")  # matrices that are rounded
 def threshold(x, density):
     """Above which that share of x lies."""
     return torch.quantile(x.flatten()[::SAMPLE].float(), 1 - min(1.0, density))
+
+
+def sample(gates):
+    """Some of the gates of each layer [layers, n]."""
+    every = SAMPLE
+    while gates[0].numel() // every > MANY or every % 2 == 0 or every % 3 == 0:  # all neurons' turn comes
+        every += 1
+    return torch.stack([g.flatten()[::every] for g in gates])
 
 
 def silu_inverse(y):
@@ -81,10 +90,8 @@ def rounded_steps(x, bits):
 
 def nearest_value(x):
     """Of the values of IQ4_NL."""
-    out = torch.full_like(x, VALUES[0])
-    for low, high in zip(VALUES, VALUES[1:]):
-        out += (x > (low + high) / 2).float() * (high - low)
-    return out
+    values = torch.tensor(VALUES, dtype=torch.float32, device=x.device)
+    return values[torch.bucketize(x, (values[1:] + values[:-1]) / 2)]
 
 
 def rounded_iq4_nl(x):
@@ -106,9 +113,9 @@ def rounded_iq4_nl(x):
 class JumpLayer(nn.Module):
     """A layer of model.Model whose forward() gives the gates in place of what goes down."""
 
-    def __init__(self, dense):
+    def __init__(self, dense, edge):
         super().__init__()
-        self.dense = dense
+        self.dense, self.edge = dense, edge
         hidden, ffn = dense.cfg.hidden, dense.cfg.ffn
         self.bias, self.p = nn.Parameter(torch.zeros(ffn)), nn.Parameter(torch.ones(ffn))
         self.register_buffer("q", torch.ones(ffn))
@@ -136,14 +143,30 @@ class JumpLayer(nn.Module):
         n = d.ffn_norm(x)
         gate = d.ffn_gate(n).float() + self.bias
         z = torch.where(gate > 0, self.q * gate + self.p, 0.0)
+        if self.edge:  # gradients see the step from 0 to p as a slope, as steep as the line
+            wide = (self.p / (2 * self.q)).detach()
+            slope = self.q * torch.clamp(gate, -wide, wide)
+            z = z + (slope - slope.detach())
         return x + d.ffn_down(z * d.ffn_up(n)) + self.linear(n), gate.detach()
 
 
 class Student(nn.Module):
-    def __init__(self, model):
+    def __init__(self, model, edge=False):
         super().__init__()
         self.model = model
-        model.blk = nn.ModuleList(JumpLayer(layer) for layer in model.blk)
+        model.blk = nn.ModuleList(JumpLayer(layer, edge) for layer in model.blk)
+        self.in_steps, self.in_iq4_nl = rounded_steps, rounded_iq4_nl
+
+    def compile_parts(self):
+        for layer in self.model.blk:
+            layer.compile(dynamic=False)
+        self.in_steps, self.in_iq4_nl = (torch.compile(f, dynamic=False) for f in (rounded_steps, rounded_iq4_nl))
+        try:
+            with self.rounded():
+                pass
+        except Exception as e:
+            print(f"rounding is not compiled: {type(e).__name__}: {str(e)[:1000]}", flush=True)
+            self.in_steps, self.in_iq4_nl = rounded_steps, rounded_iq4_nl
 
     @torch.no_grad()
     def begin(self, ids, density):
@@ -161,18 +184,26 @@ class Student(nn.Module):
         other matrices in IQ4_NL. Gradients that are taken there are the matrices' own."""
         own = [(name, p, p.data) for name, p in self.named_parameters() if p.dim() == 2]
         with torch.no_grad():
-            for name, p, x in own:
-                if "ffn_down" in name:
-                    p.data = rounded_steps(x.t(), 4).t().contiguous()  # gradients take its strides
-                elif any(part in name for part in FIVE_BITS):
-                    p.data = rounded_steps(x, 5)
-                else:
-                    p.data = rounded_steps(x, 4) if "ffn_" in name else rounded_iq4_nl(x)
+            five = [o for o in own if any(part in o[0] for part in FIVE_BITS)]
+            four = [o for o in own if "ffn_" in o[0]]
+            done = {name for name, _, _ in five + four}
+            rest = [o for o in own if o[0] not in done]
+            self._round(five, lambda x: self.in_steps(x, 5))
+            self._round(four, lambda x: self.in_steps(x, 4))
+            self._round(rest, self.in_iq4_nl)
         try:
             yield
         finally:
             for _, p, x in own:
                 p.data = x
+
+    def _round(self, own, rounding):
+        """Matrices that have one format, together."""
+        turned = [x.t() if "ffn_down" in name else x for name, _, x in own]
+        blocks = rounding(torch.cat([x.reshape(-1, 32) for x in turned]))
+        for (name, p, _), x, part in zip(own, turned, blocks.split([x.numel() // 32 for x in turned])):
+            part = part.reshape(x.shape)
+            p.data = part.t().contiguous() if "ffn_down" in name else part  # gradients take its strides
 
     def _take(self, ids, densities):
         m, t = self.model, ids.shape[1]
@@ -207,11 +238,13 @@ class Student(nn.Module):
 
     @torch.no_grad()
     def move_thresholds(self, gates, densities):
-        """A part of the way to the wanted densities. Returns the density."""
-        for layer, g, density in zip(self.model.blk, gates, densities):
-            layer.raise_threshold(EMA * threshold(g, density.item()))
+        """A part of the way to the wanted densities, by samples of the gates [layers, n]. Returns the density."""
+        place = ((1 - densities.clamp(0, 1)) * (gates.shape[1] - 1)).long()
+        by = EMA * gates.sort(1).values.gather(1, place[:, None])
+        for layer, b in zip(self.model.blk, by):
+            layer.raise_threshold(b)
             layer.p.clamp_(min=LEAST)
-        return torch.stack([(g > 0).float().mean() for g in gates]).mean().item()
+        return (gates > 0).float().mean()
 
     def folded(self):
         """Tensors of the GGUF by name; down by neuron, as it is read when few neurons are active."""
