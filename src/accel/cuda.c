@@ -20,7 +20,7 @@
 // Groups of a grid in its second and third dimension.
 #define MAX_GROUPS  65535
 #define MAX_DEVICES 64
-#define MAX_ARGS    24
+#define MAX_ARGS    32
 
 struct device {
     struct hearth_cuda cu;

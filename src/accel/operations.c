@@ -119,11 +119,12 @@ static enum hearth_accel_kernel kernel_of(const struct hearth_accel_form *f, enu
     return (enum hearth_accel_kernel)(first + (int)family);
 }
 
-// n_out: rows of a matrix; tiles NULL: w is one, and n_tiles the number of tokens.
+// Outputs of weights of one form; n_out: rows of a matrix, 0: as many as the weight has. tiles NULL: each weight is one
+// matrix, and n_tiles the number of tokens.
 struct product {
     bool is_prompt;
-    const struct hearth_accel_memory *out;
-    const struct hearth_accel_weight *w;
+    struct hearth_accel_output outputs[HEARTH_ACCEL_TOGETHER];
+    int n_outputs;
     size_t n_out;
     struct hearth_accel_input x;
     const struct hearth_accel_memory *tiles;
@@ -132,47 +133,88 @@ struct product {
     bool adds; // to what is in out
 };
 
+static void run_plain(struct hearth_accel *a, const struct product *p, int i)
+{
+    const struct hearth_accel_output *o = &p->outputs[i];
+    const size_t n_out = p->n_out ? p->n_out : o->w->n, most = p->is_prompt ? PROMPT_TOKENS : 1;
+    const struct hearth_accel_memory *mask = p->mask ? p->mask : &none, *list = p->tiles ? p->tiles : &none;
+    RUN(a, p->is_prompt ? HEARTH_ACCEL_prompt_plain : HEARTH_ACCEL_step_plain,
+        groups(n_out, p->is_prompt ? GROUP : PLAIN_ROWS), p->tiles ? p->n_tiles : groups(p->n_tiles, most), 1,
+        M(o->out), I(n_out), M(&o->w->q), I(hearth_accel_form_of(o->w->type).plain), M(p->x.plain),
+        I(o->w->k), I(n_out), I(p->n_tiles), M(mask), I(p->mask != NULL), M(list), I(p->tiles != NULL),
+        I(p->adds));
+}
+
 static void run_product(struct hearth_accel *a, const struct product *p)
 {
-    const struct hearth_accel_weight *w = p->w;
+    const struct hearth_accel_weight *w = p->outputs[0].w;
     const struct hearth_accel_form f = hearth_accel_form_of(w->type);
-    const bool matrix = p->is_prompt && f.bits && hearth_accel_describe(a)->has_matrix_units;
+    if (!f.bits) {
+        for (int i = 0; i < p->n_outputs; i++)
+            run_plain(a, p, i);
+        return;
+    }
+    const bool matrix = p->is_prompt && hearth_accel_describe(a)->has_matrix_units;
     const enum family family = matrix ? MATRIX : p->is_prompt ? PROMPT : STEP;
-    const size_t each = matrix ? MATRIX_ROWS : p->is_prompt ? GROUP : f.bits ? STEP_ROWS : PLAIN_ROWS;
-    const size_t most = matrix ? MATRIX_TOKENS : p->is_prompt ? PROMPT_TOKENS : f.bits ? STEP_TOKENS : 1;
-    const size_t rows = groups(p->n_out, each), tiles = p->tiles ? p->n_tiles : groups(p->n_tiles, most);
+    const size_t each = matrix ? MATRIX_ROWS : p->is_prompt ? GROUP : STEP_ROWS;
+    const size_t most = matrix ? MATRIX_TOKENS : p->is_prompt ? PROMPT_TOKENS : STEP_TOKENS;
     const struct hearth_accel_memory *mask = p->mask ? p->mask : &none, *list = p->tiles ? p->tiles : &none;
-    if (f.bits)
-        RUN(a, kernel_of(&f, family), rows, tiles, 1, M(p->out), I(p->n_out), M(&w->q), M(&w->scales),
-            M(&w->minima), M(p->x.acts), I(hearth_acts_padded(w->k)), I(hearth_acts_bytes(w->k)),
-            I(w->k / f.unit), I(p->n_out), I(p->n_tiles), I(f.has_min), I(f.base),
-            I(hearth_prompt_planes(w->type)), M(mask), I(p->mask != NULL), M(list), I(p->tiles != NULL),
-            I(p->adds));
-    else
-        RUN(a, p->is_prompt ? HEARTH_ACCEL_prompt_plain : HEARTH_ACCEL_step_plain, rows, tiles, 1, M(p->out),
-            I(p->n_out), M(&w->q), I(f.plain), M(p->x.plain), I(w->k), I(p->n_out), I(p->n_tiles), M(mask),
-            I(p->mask != NULL), M(list), I(p->tiles != NULL), I(p->adds));
+    static const struct hearth_accel_weight no_weight;
+    struct hearth_accel_output o[HEARTH_ACCEL_TOGETHER];
+    size_t n_out[HEARTH_ACCEL_TOGETHER] = {0}, rows = 0;
+    for (int i = 0; i < HEARTH_ACCEL_TOGETHER; i++) {
+        o[i] = i < p->n_outputs ? p->outputs[i] : (struct hearth_accel_output){&none, &no_weight};
+        n_out[i] = i < p->n_outputs && p->n_out ? p->n_out : o[i].w->n;
+        rows += groups(n_out[i], each);
+    }
+#define MATRIX_OF(i) M(o[i].out), M(&o[i].w->q), M(&o[i].w->scales), M(&o[i].w->minima), I(n_out[i])
+    RUN(a, kernel_of(&f, family), rows, p->tiles ? p->n_tiles : groups(p->n_tiles, most), 1, MATRIX_OF(0),
+        MATRIX_OF(1), MATRIX_OF(2), M(p->x.acts), I(hearth_acts_padded(w->k)), I(hearth_acts_bytes(w->k)),
+        I(w->k / f.unit), I(p->n_tiles), I(f.has_min), I(f.base), I(hearth_prompt_planes(w->type)), M(mask),
+        I(p->mask != NULL), M(list), I(p->tiles != NULL), I(p->adds));
+#undef MATRIX_OF
+}
+
+// Whether the same kernel with the same numbers computes both.
+static bool are_alike(const struct hearth_accel_weight *a, const struct hearth_accel_weight *b)
+{
+    const struct hearth_accel_form x = hearth_accel_form_of(a->type), y = hearth_accel_form_of(b->type);
+    return x.bits && x.bits == y.bits && x.unit == y.unit && x.scales_half == y.scales_half &&
+           x.has_min == y.has_min && x.base == y.base && a->k == b->k &&
+           hearth_prompt_planes(a->type) == hearth_prompt_planes(b->type);
+}
+
+void hearth_accel_products(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_output *outputs,
+                           int n, struct hearth_accel_input x, size_t n_tokens)
+{
+    for (int i = 0; i < n;) {
+        struct product p = {.is_prompt = is_prompt, .x = x, .n_tiles = n_tokens};
+        do
+            p.outputs[p.n_outputs++] = outputs[i++];
+        while (i < n && p.n_outputs < HEARTH_ACCEL_TOGETHER && are_alike(p.outputs[0].w, outputs[i].w));
+        run_product(a, &p);
+    }
 }
 
 void hearth_accel_product(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
                           const struct hearth_accel_weight *w, struct hearth_accel_input x, size_t n_tokens,
                           const struct hearth_accel_memory *mask)
 {
-    run_product(a, &(struct product){is_prompt, out, w, w->n, x, NULL, n_tokens, mask, false});
+    run_product(a, &(struct product){is_prompt, {{out, w}}, 1, 0, x, NULL, n_tokens, mask, false});
 }
 
 void hearth_accel_product_add(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
                               const struct hearth_accel_weight *w, struct hearth_accel_input x,
                               size_t n_tokens)
 {
-    run_product(a, &(struct product){is_prompt, out, w, w->n, x, NULL, n_tokens, NULL, true});
+    run_product(a, &(struct product){is_prompt, {{out, w}}, 1, 0, x, NULL, n_tokens, NULL, true});
 }
 
 void hearth_accel_products_of(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
                               const struct hearth_accel_weight *w, size_t n_out, struct hearth_accel_input x,
                               const struct hearth_accel_memory *tiles, size_t n_tiles)
 {
-    run_product(a, &(struct product){is_prompt, out, w, n_out, x, tiles, n_tiles, NULL, false});
+    run_product(a, &(struct product){is_prompt, {{out, w}}, 1, n_out, x, tiles, n_tiles, NULL, false});
 }
 
 static void down(struct hearth_accel *a, enum family family, const struct hearth_accel_memory *out,

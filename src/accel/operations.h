@@ -88,6 +88,15 @@ void hearth_accel_product(struct hearth_accel *a, bool is_prompt, const struct h
                           const struct hearth_accel_weight *w, struct hearth_accel_input x, size_t n_tokens,
                           const struct hearth_accel_memory *mask);
 
+// The products of several weights with the same rows, each to its own memory: in one kernel, as far as those that follow
+// one another have the same form.
+#define HEARTH_ACCEL_TOGETHER 3
+struct hearth_accel_output {
+    const struct hearth_accel_memory *out;
+    const struct hearth_accel_weight *w;
+};
+void hearth_accel_products(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_output *outputs,
+                           int n, struct hearth_accel_input x, size_t n_tokens);
 // out += the products of all rows.
 void hearth_accel_product_add(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
                               const struct hearth_accel_weight *w, struct hearth_accel_input x,

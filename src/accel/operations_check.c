@@ -193,6 +193,42 @@ void hearth_check_product(struct hearth_check *c, uint32_t type, size_t k, size_
     hearth_accel_weight_close(c->a, &w);
 }
 
+void hearth_check_products(struct hearth_check *c, const uint32_t *types, size_t k, const size_t *n,
+                           size_t n_tokens, bool is_prompt)
+{
+    struct hearth_accel_weight w[CHECK_PRODUCTS] = {0};
+    struct hearth_accel_output outputs[CHECK_PRODUCTS];
+    float *right[CHECK_PRODUCTS];
+    struct inputs x;
+    struct hearth_error err;
+    begin_case(c);
+    if (!make_inputs(c, &x, k, n_tokens))
+        return;
+    void *scratch = take(c, hearth_kernels_scratch(&c->c, k));
+    for (int i = 0; i < CHECK_PRODUCTS && !c->no_memory; i++) {
+        const size_t row = hearth_type_bytes(types[i], k), n_i = n[i];
+        uint8_t *rows = random_rows(c, types[i], k, n_i);
+        right[i] = take(c, n_i * n_tokens * sizeof **right);
+        if (!rows || !right[i] || !scratch)
+            break;
+        const bool block = hearth_type_info(types[i])->unit_elems != 0;
+        (is_prompt ? c->c.prompt : c->c.step)[types[i]](
+            right[i], n_i, rows, row, k, n_i, block ? (void *)x.acts : x.plain,
+            block ? hearth_acts_bytes(k) : k * sizeof(float), n_tokens, scratch);
+        if (hearth_accel_weight_open(c->a, &w[i], types[i], k, n_i, rows, row, &err))
+            c->no_memory = true;
+        outputs[i] = (struct hearth_accel_output){place(c, NULL, n_i * n_tokens * sizeof(float)), &w[i]};
+    }
+    if (!c->no_memory) {
+        hearth_accel_products(c->a, is_prompt, outputs, CHECK_PRODUCTS, x.on_device, n_tokens);
+        for (int i = 0; i < CHECK_PRODUCTS; i++)
+            compare(c, label(c, "one of several products", types[i]), outputs[i].out, right[i],
+                    n[i] * n_tokens);
+    }
+    for (int i = 0; i < CHECK_PRODUCTS; i++)
+        hearth_accel_weight_close(c->a, &w[i]);
+}
+
 // Tiles of n_tokens tokens, of which a third in a row goes through each of MATRICES. Returns how many.
 #define MATRICES 3
 static size_t make_tiles(struct hearth_accel_tile *tiles, int32_t *which, size_t n_tokens, bool is_prompt)
@@ -593,6 +629,9 @@ int hearth_operations_check(struct hearth_accel *a, struct hearth_error *err)
             hearth_check_product(c, types[i], 768, 5, is_prompt ? 9 : 2, is_prompt);
     hearth_check_product(c, HEARTH_TYPE_Q4_0, 416, 150, 70, true);
     hearth_check_product(c, HEARTH_TYPE_Q5_0, 416, 130, 66, true);
+    hearth_check_products(
+        c, (const uint32_t[]){HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q8_0}, 256,
+        (const size_t[]){9, 3, 8, 2}, 2, false);
     hearth_check_products_of(c, HEARTH_TYPE_Q4_K, 256, 6, 7, false);
     hearth_check_products_of(c, HEARTH_TYPE_F16, 40, 70, 9, true);
     hearth_check_down(c, HEARTH_TYPE_Q4_K, 70, 256, 32, 2);

@@ -24,6 +24,10 @@ int hearth_check_end(struct hearth_check *c, struct hearth_error *err);
 // A case each. Sizes are free but for what the formats ask.
 void hearth_check_product(struct hearth_check *c, uint32_t type, size_t k, size_t n, size_t n_tokens,
                           bool is_prompt);
+// Several products of the same tokens at once, [CHECK_PRODUCTS] types and numbers of rows.
+#define CHECK_PRODUCTS 4
+void hearth_check_products(struct hearth_check *c, const uint32_t *types, size_t k, const size_t *n,
+                           size_t n_tokens, bool is_prompt);
 // Tokens of different matrices, with a bias of each: tokens 0 and every third through the first of three, and so on.
 void hearth_check_products_of(struct hearth_check *c, uint32_t type, size_t k, size_t n, size_t n_tokens,
                               bool is_prompt);

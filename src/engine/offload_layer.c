@@ -28,6 +28,14 @@ static void product(struct hearth_offload *o, const struct hearth_offload_rows *
                          (size_t)rows->n, mask);
 }
 
+// The products of h with several weights.
+static void products(struct hearth_offload *o, const struct hearth_offload_rows *rows,
+                     const struct hearth_accel_output *outputs, int n)
+{
+    hearth_accel_products(o->a, rows->is_prompt, outputs, n, (struct hearth_accel_input){&o->h, &o->acts},
+                          (size_t)rows->n);
+}
+
 static void product_add(struct hearth_offload *o, const struct hearth_offload_rows *rows,
                         const struct hearth_accel_memory *out, const struct hearth_accel_weight *w,
                         const struct hearth_accel_memory *x)
@@ -111,9 +119,10 @@ void hearth_offload_project(struct hearth_offload *o, struct hearth_offload_rows
     struct hearth_accel_rotation rotation = {rotation_of(o, layer, rows), (size_t)hp->n_rot,
                                              hp->positions == HEARTH_POS_ROPE_NEOX};
     norm(o, W(l, attn_norm), W(l, attn_norm_b), rows);
-    product(o, rows, &rows->q, W(l, attn_q), &o->h, NULL);
-    product(o, rows, &o->k, W(l, attn_k), &o->h, NULL);
-    product(o, rows, &o->v, W(l, attn_v), &o->h, NULL);
+    products(o, rows,
+             (const struct hearth_accel_output[]){
+                 {&rows->q, W(l, attn_q)}, {&o->k, W(l, attn_k)}, {&o->v, W(l, attn_v)}},
+             3);
     prepare_heads(o, rows, &rows->q, hp->n_head, W(l, attn_q_b), W(l, attn_q_norm), &rotation);
     prepare_heads(o, rows, &o->k, hp->n_head_kv, W(l, attn_k_b), W(l, attn_k_norm), &rotation);
     hearth_accel_add_bias(o->a, &o->v, W(l, attn_v_b), (size_t)rows->n);
@@ -187,16 +196,21 @@ static void compute_gates(struct hearth_offload *o, const struct hearth_offload_
     const struct hearth_offload_layer *l = layer_of(o, layer);
     const size_t n = (size_t)rows->n;
     const bool gated = W(l, ffn_gate)->n != 0;
-    product(o, rows, &o->gate, gated ? W(l, ffn_gate) : W(l, ffn_up), &o->h, mask);
+    const struct hearth_accel_output both[] = {{&o->gate, gated ? W(l, ffn_gate) : W(l, ffn_up)},
+                                               {&o->up, W(l, ffn_up)}};
+    if (mask) // whose neurons may have become fewer by the time that up is computed
+        product(o, rows, both[0].out, both[0].w, &o->h, mask);
+    else
+        products(o, rows, both, gated ? 2 : 1);
     hearth_accel_add_bias(o->a, &o->gate, gated ? W(l, ffn_gate_b) : W(l, ffn_up_b), n);
     if (mask && mode->sparsity != HEARTH_SPARSITY_OFF)
         hearth_accel_mask_gates(
             o->a, mask, &o->gate, hp->activation,
             mode->sparsity_threshold > 0.0f ? hearth_sparse_mode_threshold(mode, layer) : 0.0f, n_ff, n);
-    if (gated) {
+    if (gated && mask)
         product(o, rows, &o->up, W(l, ffn_up), &o->h, mask);
+    if (gated)
         hearth_accel_add_bias(o->a, &o->up, W(l, ffn_up_b), n);
-    }
     if (mask)
         hearth_accel_activate(o->a, &o->gate, gated ? &o->up : NULL, mask, hp->activation, n_ff, n);
     else
@@ -257,8 +271,10 @@ void hearth_offload_share_expert(struct hearth_offload *o, struct hearth_offload
     const struct hearth_offload_layer *l = layer_of(o, layer);
     const size_t width = W(l, ffn_down_shared)->k;
     norm(o, W(l, ffn_norm), W(l, ffn_norm_b), rows);
-    product(o, rows, &o->gate, W(l, ffn_gate_shared), &o->h, NULL);
-    product(o, rows, &o->up, W(l, ffn_up_shared), &o->h, NULL);
+    products(o, rows,
+             (const struct hearth_accel_output[]){{&o->gate, W(l, ffn_gate_shared)},
+                                                  {&o->up, W(l, ffn_up_shared)}},
+             2);
     hearth_accel_activate_quantize(o->a, &o->gate, &o->up, &o->acts, hp->activation, width, (size_t)rows->n);
     product(o, rows, &rows->branch, W(l, ffn_down_shared), &o->gate, NULL);
 }

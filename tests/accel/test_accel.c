@@ -57,6 +57,17 @@ static void test_products(void **state)
     hearth_check_product(c, HEARTH_TYPE_Q8_0, 96, 9, 3, false); // fewer units than lanes
     hearth_check_product(c, HEARTH_TYPE_Q4_0, 32, 130, 17, true);
     hearth_check_product(c, HEARTH_TYPE_Q8_0, 416, 129, 65, true); // units that fill no stage
+    // At once: all of a form, in pairs, none; rows that fill groups and such that do not.
+    static const uint32_t together[][CHECK_PRODUCTS] = {
+        {HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q4_0},
+        {HEARTH_TYPE_Q4_K, HEARTH_TYPE_Q4_K, HEARTH_TYPE_Q6_K, HEARTH_TYPE_Q6_K},
+        {HEARTH_TYPE_F16, HEARTH_TYPE_Q8_0, HEARTH_TYPE_F16, HEARTH_TYPE_Q5_0}};
+    for (size_t i = 0; i < sizeof together / sizeof *together; i++)
+        for (int is_prompt = 0; is_prompt < 2; is_prompt++) {
+            hearth_check_products(c, together[i], 512, (const size_t[]){130, 8, 67, 1}, is_prompt ? 66 : 5,
+                                  is_prompt);
+            hearth_check_products(c, together[i], 256, (const size_t[]){128, 64, 1, 200}, 1, is_prompt);
+        }
     hearth_check_product(c, HEARTH_TYPE_F32, 37, 5, 4, false);
     hearth_check_product(c, HEARTH_TYPE_BF16, 37, 70, 9, true);
     finish(c);

@@ -84,7 +84,8 @@ INLINE void matrix_body(struct stage s, PRODUCT_ARGS, const int bits, const int 
     const int row_each = STAGE * words / 4, token_each = STAGE * unit / 16;
     const int row_values = row_each, token_values = token_each / 2;
     const struct tile tile = tile_of((int)get_group_id(1), MATRIX_TOKENS, n_tokens, tiles, has_tiles);
-    const int first_row = (int)get_group_id(0) * MATRIX_ROWS, first_token = tile.first;
+    CHOOSE_MATRIX(MATRIX_ROWS)
+    const int first_row = group * MATRIX_ROWS, first_token = tile.first;
     const int last_row = n_rows - 1 - first_row, last_token = tile.n - 1;
     // That of all matrices' rows which is this one's first.
     const size_t begin = tile.matrix * (size_t)n_rows + (size_t)first_row;
@@ -223,7 +224,7 @@ INLINE void matrix_body(struct stage s, PRODUCT_ARGS, const int bits, const int 
                 const int row = warp_row + 16 * m + 8 * (i / 2) + g, token = 8 * b + 2 * t + i % 2;
                 if (row > last_row || token > last_token)
                     continue;
-                __global float *to = out + (size_t)(first_token + token) * (size_t)out_stride + (size_t)(first_row + row);
+                __global float *to = out + (size_t)(first_token + token) * (size_t)n_rows + (size_t)(first_row + row);
                 *to = adds ? *to + acc[m][b][i] : acc[m][b][i];
             }
     (void)mask;
@@ -235,11 +236,11 @@ INLINE void matrix_body(struct stage s, PRODUCT_ARGS, const int bits, const int 
 // Groups: rows, tokens.
 INLINE void matrix_body(int stage, PRODUCT_ARGS, const int bits, const int unit, const int is_half)
 {
-    const int row = (int)get_group_id(0) * MATRIX_ROWS + ITEM;
+    CHOOSE_MATRIX(MATRIX_ROWS)
     const struct tile tile = tile_of((int)get_group_id(1), MATRIX_TOKENS, n_tokens, tiles, has_tiles);
-    for (int t = 0; row < n_rows && t < tile.n; t += PROMPT_TOKENS)
-        prompt_item(row, tile.matrix, tile.first + t, tile.n - t < PROMPT_TOKENS ? tile.n - t : PROMPT_TOKENS,
-                    PRODUCT_VALUES, bits, unit, is_half);
+    PROMPT_TILE(group * MATRIX_ROWS + ITEM, tile)
+    (void)mask;
+    (void)has_mask;
     (void)stage;
 }
 #endif

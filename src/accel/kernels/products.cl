@@ -102,12 +102,36 @@ INLINE float add_unit(float acc, const uint *w, const int bits, const int unit, 
     return has_min ? fma(-(minimum * x->d), (float)x->sum, acc) : acc;
 }
 
-// adds: the products are added to what is in out.
-#define PRODUCT_ARGS                                                                                               \
-    __global float *out, int out_stride, const __global uint *q, const __global uchar *scales,                     \
-        const __global uchar *minima, const __global uchar *acts, int padded, int acts_bytes, int n_units, int n_rows, \
-        int n_tokens, int has_min, int base, int planes, const __global uchar *mask, int has_mask,                 \
+// Up to three matrices of one form, whose groups follow one another: what the last two have not, has no rows. adds: the
+// products are added to what is in out.
+#define MATRIX_ARGS(x)                                                                                            \
+    __global float *out##x, const __global uint *q##x, const __global uchar *scales##x, const __global uchar *minima##x, \
+        int n_rows##x
+#define PRODUCT_ARGS                                                                                              \
+    MATRIX_ARGS(), MATRIX_ARGS(_b), MATRIX_ARGS(_c), const __global uchar *acts, int padded, int acts_bytes, int n_units, \
+        int n_tokens, int has_min, int base, int planes, const __global uchar *mask, int has_mask,                \
         const __global int *tiles, int has_tiles, int adds
+
+#define TAKE_MATRIX(x)      \
+    {                       \
+        out = out##x;       \
+        q = q##x;           \
+        scales = scales##x; \
+        minima = minima##x; \
+        n_rows = n_rows##x; \
+    }
+// The matrix of a group that has `each` rows of one becomes that without a letter, and `group` its place among its groups.
+#define CHOOSE_MATRIX(each)                                          \
+    int group = (int)get_group_id(0);                                \
+    if (group >= (n_rows + (each)-1) / (each)) {                     \
+        group -= (n_rows + (each)-1) / (each);                       \
+        if (group < (n_rows_b + (each)-1) / (each)) {                \
+            TAKE_MATRIX(_b)                                          \
+        } else {                                                     \
+            group -= (n_rows_b + (each)-1) / (each);                 \
+            TAKE_MATRIX(_c)                                          \
+        }                                                            \
+    }
 
 // The tokens of a group, and the matrix that they go through, of several side by side. Without tiles, which have three
 // numbers each, there is one, and `most` tokens belong together.
@@ -133,7 +157,8 @@ INLINE void step_body(__local float *lane, PRODUCT_ARGS, const int bits, const i
 {
     // Units that are loaded before the first of them is used.
     const int words = UNIT_WORDS(bits, unit), ahead = words == 8 ? 2 : 4, l = ITEM % LANES;
-    const int first_row = (int)get_group_id(0) * (GROUP / LANES * STEP_EACH) + ITEM / LANES;
+    CHOOSE_MATRIX(GROUP / LANES * STEP_EACH)
+    const int first_row = group * (GROUP / LANES * STEP_EACH) + ITEM / LANES;
     const struct tile tile = tile_of((int)get_group_id(1), STEP_TOKENS, n_tokens, tiles, has_tiles);
     const int first = tile.first, n = tile.n;
     float acc[STEP_EACH][STEP_TOKENS];
@@ -195,7 +220,7 @@ INLINE void step_body(__local float *lane, PRODUCT_ARGS, const int bits, const i
     for (int i = l; i < STEP_EACH * n; i += LANES) {
         const int row = first_row + i / n * (GROUP / LANES);
         const float sum = lane[i * GROUP + ITEM - l];
-        __global float *to = out + (size_t)(first + i % n) * (size_t)out_stride + (size_t)row;
+        __global float *to = out + (size_t)(first + i % n) * (size_t)n_rows + (size_t)row;
         if (row < n_rows)
             *to = adds ? *to + sum : sum;
     }
@@ -203,8 +228,9 @@ INLINE void step_body(__local float *lane, PRODUCT_ARGS, const int bits, const i
 }
 
 // PROMPT: an item has a row, for n tokens, PROMPT_TOKENS at most.
-INLINE void prompt_item(int row, size_t matrix, int first, int n, PRODUCT_ARGS, const int bits, const int unit,
-                        const int is_half)
+INLINE void prompt_item(int row, size_t matrix, int first, int n, MATRIX_ARGS(), const __global uchar *acts, int padded,
+                        int acts_bytes, int n_units, int has_min, int base, int planes, int adds, const int bits,
+                        const int unit, const int is_half)
 {
     const int words = UNIT_WORDS(bits, unit);
     float acc[PROMPT_TOKENS];
@@ -225,26 +251,28 @@ INLINE void prompt_item(int row, size_t matrix, int first, int n, PRODUCT_ARGS, 
     }
     UNROLL for (int t = 0; t < PROMPT_TOKENS; t++)
         if (t < n) {
-            __global float *to = out + (size_t)(first + t) * (size_t)out_stride + (size_t)row;
+            __global float *to = out + (size_t)(first + t) * (size_t)n_rows + (size_t)row;
             *to = adds ? *to + acc[t] : acc[t];
         }
-    (void)n_tokens;
-    (void)mask;
-    (void)has_mask;
-    (void)tiles;
-    (void)has_tiles;
 }
 
 #define PRODUCT_VALUES                                                                                             \
-    out, out_stride, q, scales, minima, acts, padded, acts_bytes, n_units, n_rows, n_tokens, has_min, base, planes, \
-        mask, has_mask, tiles, has_tiles, adds
+    out, q, scales, minima, n_rows, out_b, q_b, scales_b, minima_b, n_rows_b, out_c, q_c, scales_c, minima_c, n_rows_c, \
+        acts, padded, acts_bytes, n_units, n_tokens, has_min, base, planes, mask, has_mask, tiles, has_tiles, adds
+
+// A row's tokens of a tile.
+#define PROMPT_TILE(row, tile)                                                                                   \
+    for (int t = 0; (row) < n_rows && t < (tile).n; t += PROMPT_TOKENS)                                          \
+        prompt_item(row, (tile).matrix, (tile).first + t, (tile).n - t < PROMPT_TOKENS ? (tile).n - t : PROMPT_TOKENS, \
+                    out, q, scales, minima, n_rows, acts, padded, acts_bytes, n_units, has_min, base, planes, adds, \
+                    bits, unit, is_half);
 
 // Groups: rows, tokens.
 INLINE void prompt_body(PRODUCT_ARGS, const int bits, const int unit, const int is_half)
 {
-    const int row = (int)get_group_id(0) * GROUP + ITEM;
+    CHOOSE_MATRIX(GROUP)
     const struct tile tile = tile_of((int)get_group_id(1), PROMPT_TOKENS, n_tokens, tiles, has_tiles);
-    for (int t = 0; row < n_rows && t < tile.n; t += PROMPT_TOKENS)
-        prompt_item(row, tile.matrix, tile.first + t, tile.n - t < PROMPT_TOKENS ? tile.n - t : PROMPT_TOKENS,
-                    PRODUCT_VALUES, bits, unit, is_half);
+    PROMPT_TILE(group * GROUP + ITEM, tile)
+    (void)mask;
+    (void)has_mask;
 }
