@@ -40,7 +40,12 @@ function(accel_make_ptx source capability version out)
     endif()
     set(text "")
     if(EXISTS ${ptx})
-        hearth_chars(${ptx} text)
+        # Drivers' compilers keep what a kernel loads ahead in registers as long as three of its groups fit at once.
+        file(READ ${ptx} code)
+        string(REGEX REPLACE "(\\.visible \\.entry step_[48][^)]*\\)\n)([^.])" "\\1.maxntid 128, 1, 1\n.minnctapersm 3\n\\2"
+               code "${code}")
+        file(CONFIGURE OUTPUT ${ptx}.bounded @ONLY CONTENT "@code@")
+        hearth_chars(${ptx}.bounded text)
     endif()
     set(${out} "${text}" PARENT_SCOPE)
 endfunction()

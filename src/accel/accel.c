@@ -63,12 +63,16 @@ size_t hearth_accel_group_of(enum hearth_accel_kernel kernel)
     case HEARTH_ACCEL_norm:
     case HEARTH_ACCEL_attend:
         return 256;
-    case HEARTH_ACCEL_matrix_4_32h:
-    case HEARTH_ACCEL_matrix_8_32h:
-    case HEARTH_ACCEL_matrix_4_32:
-    case HEARTH_ACCEL_matrix_8_32:
-    case HEARTH_ACCEL_matrix_4_16:
-    case HEARTH_ACCEL_matrix_8_16:
+#define ITEMS(form)                                                                                          \
+    case HEARTH_ACCEL_step_##form:                                                                           \
+    case HEARTH_ACCEL_matrix_##form:
+        ITEMS(4_32h)
+        ITEMS(8_32h)
+        ITEMS(4_32)
+        ITEMS(8_32)
+        ITEMS(4_16)
+        ITEMS(8_16)
+#undef ITEMS
         return 128;
     default:
         return HEARTH_ACCEL_GROUP;

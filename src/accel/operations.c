@@ -11,7 +11,7 @@
 #define RUN(...) HEARTH_ACCEL_RUN(__VA_ARGS__)
 
 // Rows of a STEP product that a group has, tokens that it takes together (kernels/products.cl, matrix.cl).
-#define STEP_ROWS     8
+#define STEP_ROWS     16
 #define PLAIN_ROWS    4
 #define STEP_TOKENS   HEARTH_ACCEL_STEP_TILE
 #define PROMPT_TOKENS 8
@@ -19,7 +19,7 @@
 #define MATRIX_ROWS   128
 #define MATRIX_TOKENS HEARTH_ACCEL_PROMPT_TILE
 // Activations that an item quantises.
-#define PART 16
+#define FEW 4
 // Positions of a tile.
 #define TILE 64
 
@@ -99,7 +99,7 @@ void hearth_accel_quantize(struct hearth_accel *a, const struct hearth_accel_mem
                            const struct hearth_accel_memory *x, size_t k, size_t n_rows)
 {
     const size_t padded = hearth_acts_padded(k);
-    RUN(a, HEARTH_ACCEL_quantize, groups(padded / PART, GROUP), n_rows, 1, M(acts), M(x), I(k), I(padded),
+    RUN(a, HEARTH_ACCEL_quantize, groups(padded / FEW, GROUP), n_rows, 1, M(acts), M(x), I(k), I(padded),
         I(hearth_acts_bytes(k)));
 }
 
@@ -265,7 +265,7 @@ void hearth_accel_activate_quantize(struct hearth_accel *a, const struct hearth_
                                     size_t n, size_t n_rows)
 {
     const size_t padded = hearth_acts_padded(n);
-    RUN(a, HEARTH_ACCEL_activate_quantize, groups(padded / PART, GROUP), n_rows, 1, M(gate),
+    RUN(a, HEARTH_ACCEL_activate_quantize, groups(padded / FEW, GROUP), n_rows, 1, M(gate),
         M(up ? up : &none), I(n), I(act), I(up != NULL), M(acts), I(padded), I(hearth_acts_bytes(n)));
 }
 

@@ -3,11 +3,11 @@
 #define DOWN_VALUES out, p, p_stride, q, scales, minima, n_columns, n_neurons, has_min, base, cluster, n_clusters, n_tokens
 
 #define FORM(name, bits, unit, is_half)                       \
-    KERNEL step_##name(PRODUCT_ARGS)                          \
-    {                                                         \
-        __local float lane[STEP_EACH * STEP_TOKENS * GROUP];  \
-        step_body(lane, PRODUCT_VALUES, bits, unit, is_half); \
-    }                                                         \
+    KERNEL_OF(STEP_GROUP) step_##name(PRODUCT_ARGS)                  \
+    {                                                                \
+        STEP_MEMORY(bits, unit)                                      \
+        step_body(chunk, lane, PRODUCT_VALUES, bits, unit, is_half); \
+    }                                                                \
     KERNEL prompt_##name(PRODUCT_ARGS)                        \
     {                                                         \
         prompt_body(PRODUCT_VALUES, bits, unit, is_half);     \

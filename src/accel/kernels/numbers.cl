@@ -11,6 +11,7 @@
 #define INLINE           static inline __attribute__((always_inline))
 #define UNROLL           _Pragma("unroll") // so that arrays are registers
 #define UNROLL_8         _Pragma("unroll 8")
+#define UNROLL_16        _Pragma("unroll 16")
 #define get_group_id(d)                                                                                      \
     ((d) == 0   ? __nvvm_read_ptx_sreg_ctaid_x()                                                             \
      : (d) == 1 ? __nvvm_read_ptx_sreg_ctaid_y()                                                             \
@@ -45,6 +46,7 @@ typedef float float4 __attribute__((ext_vector_type(4)));
 // Not here: PoCL 3.1 gives wrong sums then, where its threads have a group each.
 #define UNROLL
 #define UNROLL_8
+#define UNROLL_16
 #define divide(a, b)     ((a) / (b))
 #endif
 #pragma OPENCL FP_CONTRACT OFF

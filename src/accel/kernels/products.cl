@@ -149,77 +149,156 @@ INLINE struct tile tile_of(int number, int most, int n_tokens, const __global in
     return t;
 }
 
-// STEP: 8 rows a group, of which an item has one lane of two. Groups: rows, tokens. Rows that none of the tokens has in
+// STEP: 16 rows a group, of which an item has one lane of two. Tokens' parts of STEP_CHUNK units lie in local memory, the
+// halves of units of 32 apart, so that lanes read side by side. Groups: rows, tokens. Rows that none of the tokens has in
 // the mask are left out.
-#define STEP_EACH 2
+#define STEP_GROUP 128
+#define STEP_EACH  2
+#define STEP_SLOTS (STEP_GROUP / LANES) // rows that lie between an item's two
+// Units of a lane that are loaded before the first of them is used, and of all lanes.
+#define STEP_AHEAD(bits, unit) (UNIT_WORDS(bits, unit) == 8 ? 2 : 4)
+#define STEP_CHUNK(bits, unit) (LANES * STEP_AHEAD(bits, unit))
 
-INLINE void step_body(__local float *lane, PRODUCT_ARGS, const int bits, const int unit, const int is_half)
+struct chunk {
+    __local uint4 *hi, *lo; // [STEP_TOKENS][unit / 16][STEP_CHUNK]
+    __local float *d;       // [STEP_TOKENS][STEP_CHUNK]
+    __local int *sum;
+};
+
+#define STEP_MEMORY(bits, unit)                                                              \
+    __local uint4 chunk_hi[STEP_TOKENS * (unit) / 16 * STEP_CHUNK(bits, unit)];              \
+    __local uint4 chunk_lo[STEP_TOKENS * (unit) / 16 * STEP_CHUNK(bits, unit)];              \
+    __local float chunk_d[STEP_TOKENS * STEP_CHUNK(bits, unit)];                             \
+    __local int chunk_sum[STEP_TOKENS * STEP_CHUNK(bits, unit)];                             \
+    __local float lane[STEP_EACH * STEP_TOKENS * STEP_GROUP];                                \
+    struct chunk chunk;                                                                      \
+    chunk.hi = chunk_hi;                                                                     \
+    chunk.lo = chunk_lo;                                                                     \
+    chunk.d = chunk_d;                                                                       \
+    chunk.sum = chunk_sum;
+
+// Units [u0, u0 + STEP_CHUNK) of a token.
+INLINE void take_chunk(struct chunk c, struct token x, int t, int u0, int n_units, const int bits, const int unit)
 {
-    // Units that are loaded before the first of them is used.
-    const int words = UNIT_WORDS(bits, unit), ahead = words == 8 ? 2 : 4, l = ITEM % LANES;
-    CHOOSE_MATRIX(GROUP / LANES * STEP_EACH)
-    const int first_row = group * (GROUP / LANES * STEP_EACH) + ITEM / LANES;
+    const int size = STEP_CHUNK(bits, unit), halves = unit / 16, end = n_units - u0 < size ? n_units - u0 : size;
+    const __global uint4 *hi = (const __global uint4 *)x.hi + u0 * halves, *lo = (const __global uint4 *)x.lo + u0 * halves;
+    for (int i = ITEM; i < end * halves; i += STEP_GROUP) {
+        const int to = (t * halves + i % halves) * size + i / halves;
+        c.hi[to] = hi[i];
+        c.lo[to] = lo[i];
+    }
+    for (int i = ITEM; i < end; i += STEP_GROUP) {
+        const int u = u0 + i;
+        c.d[t * size + i] = x.d[u * unit / 32];
+        c.sum[t * size + i] = unit == 32 ? x.sum[2 * u] + x.sum[2 * u + 1] : x.sum[u];
+    }
+}
+
+INLINE void load_part(struct part *x, struct chunk c, int t, int u, const int bits, const int unit)
+{
+    const int size = STEP_CHUNK(bits, unit);
+    UNROLL for (int h = 0; h < unit / 16; h++) {
+        const uint4 hi = c.hi[(t * (unit / 16) + h) * size + u], lo = c.lo[(t * (unit / 16) + h) * size + u];
+        x->hi[4 * h] = hi.x;
+        x->hi[4 * h + 1] = hi.y;
+        x->hi[4 * h + 2] = hi.z;
+        x->hi[4 * h + 3] = hi.w;
+        x->lo[4 * h] = lo.x;
+        x->lo[4 * h + 1] = lo.y;
+        x->lo[4 * h + 2] = lo.z;
+        x->lo[4 * h + 3] = lo.w;
+    }
+    x->d = c.d[t * size + u];
+    x->sum = c.sum[t * size + u];
+}
+
+// What an item has of its rows' next units.
+struct ahead {
+    uint w[STEP_EACH][4][8];
+    float scale[STEP_EACH][4], low[STEP_EACH][4];
+};
+
+INLINE void load_ahead(struct ahead *x, const size_t *begin, const int *wanted, int u0, int n_units,
+                       const __global uint *q, const __global uchar *scales, const __global uchar *minima, int has_min,
+                       const int bits, const int unit, const int is_half)
+{
+    const int words = UNIT_WORDS(bits, unit);
+    UNROLL for (int e = 0; e < STEP_EACH; e++)
+        UNROLL for (int j = 0; j < STEP_AHEAD(bits, unit); j++) {
+            const int u = u0 + j * LANES + ITEM % LANES;
+            if (u >= n_units || !wanted[e])
+                continue;
+            const size_t at = begin[e] + (size_t)u;
+            load_words(x->w[e][j], q + at * (size_t)words, words);
+            x->scale[e][j] = scale_at(scales, is_half, at);
+            x->low[e][j] = has_min ? scale_at(minima, is_half, at) : 0.0f;
+        }
+}
+
+INLINE void step_body(struct chunk c, __local float *lane, PRODUCT_ARGS, const int bits, const int unit,
+                      const int is_half)
+{
+    CHOOSE_MATRIX(STEP_SLOTS * STEP_EACH)
+    const int l = ITEM % LANES, first_row = group * (STEP_SLOTS * STEP_EACH) + ITEM / LANES;
     const struct tile tile = tile_of((int)get_group_id(1), STEP_TOKENS, n_tokens, tiles, has_tiles);
     const int first = tile.first, n = tile.n;
-    float acc[STEP_EACH][STEP_TOKENS];
     size_t begin[STEP_EACH];
     int wanted[STEP_EACH];
     UNROLL for (int e = 0; e < STEP_EACH; e++) {
-        const int row = first_row + e * (GROUP / LANES);
+        const int row = first_row + e * STEP_SLOTS;
         begin[e] = (tile.matrix * (size_t)n_rows + (size_t)row) * (size_t)n_units;
         wanted[e] = row < n_rows && !has_mask;
-        UNROLL for (int t = 0; t < STEP_TOKENS; t++) {
-            acc[e][t] = 0.0f;
-            if (has_mask && row < n_rows && t < n)
+        for (int t = 0; t < n; t++) {
+            lane[(e * n + t) * STEP_GROUP + ITEM] = 0.0f;
+            if (has_mask && row < n_rows)
                 wanted[e] |= mask[(size_t)(first + t) * (size_t)n_rows + (size_t)row];
         }
     }
-    for (int u0 = l; (wanted[0] || wanted[1]) && u0 < n_units; u0 += LANES * ahead) {
-        uint w[STEP_EACH][4][8];
-        float scale[STEP_EACH][4], low[STEP_EACH][4];
-        UNROLL for (int e = 0; e < STEP_EACH; e++)
-            UNROLL for (int j = 0; j < ahead; j++) {
-                const int u = u0 + j * LANES;
-                if (u >= n_units || !wanted[e])
-                    continue;
-                const size_t at = begin[e] + (size_t)u;
-                load_words(w[e][j], q + at * (size_t)words, words);
-                scale[e][j] = scale_at(scales, is_half, at);
-                low[e][j] = has_min ? scale_at(minima, is_half, at) : 0.0f;
-            }
-        UNROLL for (int t = 0; t < STEP_TOKENS; t++) {
-            if (t >= n)
-                continue;
-            const struct token token = token_of(acts + (size_t)(first + t) * (size_t)acts_bytes, padded);
-            UNROLL for (int j = 0; j < ahead; j++) {
-                const int u = u0 + j * LANES;
-                if (u >= n_units)
+    for (int u0 = 0; u0 < n_units; u0 += STEP_CHUNK(bits, unit)) {
+        struct ahead w;
+#ifdef HEARTH_PTX // on their way while tokens come
+        load_ahead(&w, begin, wanted, u0, n_units, q, scales, minima, has_min, bits, unit, is_half);
+#endif
+        SYNC;
+        for (int t = 0; t < n; t++)
+            take_chunk(c, token_of(acts + (size_t)(first + t) * (size_t)acts_bytes, padded), t, u0, n_units, bits, unit);
+        SYNC;
+#ifndef HEARTH_PTX
+        load_ahead(&w, begin, wanted, u0, n_units, q, scales, minima, has_min, bits, unit, is_half);
+#endif
+        // What an item has of the sums lies in local memory, so that a loop over tokens needs no array of them.
+        for (int t = 0; t < n; t++) {
+            float acc[STEP_EACH];
+            UNROLL for (int e = 0; e < STEP_EACH; e++)
+                acc[e] = lane[(e * n + t) * STEP_GROUP + ITEM];
+            UNROLL for (int j = 0; j < STEP_AHEAD(bits, unit); j++) {
+                if (u0 + j * LANES + l >= n_units)
                     continue;
                 struct part x;
-                load_token(&x, token, u, unit, 2);
+                load_part(&x, c, t, j * LANES + l, bits, unit);
                 UNROLL for (int e = 0; e < STEP_EACH; e++)
                     if (wanted[e])
-                        acc[e][t] =
-                            add_unit(acc[e][t], w[e][j], bits, unit, scale[e][j], low[e][j], has_min, base, &x, 2);
+                        acc[e] = add_unit(acc[e], w.w[e][j], bits, unit, w.scale[e][j], w.low[e][j], has_min, base,
+                                          &x, 2);
             }
+            UNROLL for (int e = 0; e < STEP_EACH; e++)
+                lane[(e * n + t) * STEP_GROUP + ITEM] = acc[e];
         }
     }
     // The padding of lanes that have fewer units.
-    const int padded_lane = n_units % LANES && l >= n_units % LANES;
-    UNROLL for (int e = 0; e < STEP_EACH; e++)
-        UNROLL for (int t = 0; t < STEP_TOKENS; t++)
-            if (t < n)
-                lane[(e * n + t) * GROUP + ITEM] = padded_lane ? acc[e][t] + 0.0f : acc[e][t];
+    if (n_units % LANES && l >= n_units % LANES)
+        for (int i = 0; i < STEP_EACH * n; i++)
+            lane[i * STEP_GROUP + ITEM] += 0.0f;
     for (int width = LANES / 2; width; width /= 2) {
         SYNC;
         if (l < width)
             for (int i = 0; i < STEP_EACH * n; i++)
-                lane[i * GROUP + ITEM] += lane[i * GROUP + ITEM + width];
+                lane[i * STEP_GROUP + ITEM] += lane[i * STEP_GROUP + ITEM + width];
     }
     SYNC;
     for (int i = l; i < STEP_EACH * n; i += LANES) {
-        const int row = first_row + i / n * (GROUP / LANES);
-        const float sum = lane[i * GROUP + ITEM - l];
+        const int row = first_row + i / n * STEP_SLOTS;
+        const float sum = lane[i * STEP_GROUP + ITEM - l];
         __global float *to = out + (size_t)(first + i % n) * (size_t)n_rows + (size_t)row;
         if (row < n_rows)
             *to = adds ? *to + sum : sum;

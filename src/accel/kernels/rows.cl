@@ -3,100 +3,118 @@
 
 // ---- quantised activations
 //
-// An item has a part of 16 numbers, two that follow one another a unit of 32.
+// An item has 4 numbers, eight that follow one another a unit of 32.
 
-#define PART 16
+#define FEW 4
 
-INLINE void load_part(float *v, const __global float *row, int k, int at)
+INLINE void load_few(float *v, const __global float *row, int k, int at)
 {
-    if (at + PART <= k && k % 4 == 0) {
-        const __global float4 *from = (const __global float4 *)(row + at);
-        UNROLL for (int i = 0; i < PART / 4; i++) {
-            const float4 four = from[i];
-            v[4 * i] = four.x;
-            v[4 * i + 1] = four.y;
-            v[4 * i + 2] = four.z;
-            v[4 * i + 3] = four.w;
-        }
+    if (at + FEW <= k && k % FEW == 0) {
+        const float4 four = *(const __global float4 *)(row + at);
+        v[0] = four.x;
+        v[1] = four.y;
+        v[2] = four.z;
+        v[3] = four.w;
     } else {
-        UNROLL for (int i = 0; i < PART; i++)
+        UNROLL for (int i = 0; i < FEW; i++)
             v[i] = at + i < k ? row[at + i] : 0.0f;
     }
 }
 
-// The part at `at` of a row's acts block. largest: room for a number of each item of the group, all of which come here.
-INLINE void quantize_part(__global uchar *acts, const float *v, int at, int padded, __local float *largest)
+// What a group needs to quantise: a number of each item.
+struct room {
+    __local float *largest;
+    __local int *sum, *high;
+};
+
+#define ROOM(items)                                               \
+    __local float room_largest[items];                            \
+    __local int room_sum[items], room_high[items];                \
+    struct room room;                                             \
+    room.largest = room_largest;                                  \
+    room.sum = room_sum;                                          \
+    room.high = room_high;
+
+// Four numbers at `at` of a row's acts block. All items of the group come here.
+INLINE void quantize_few(__global uchar *acts, const float *v, int at, int padded, struct room room)
 {
-    __global uint *hi = (__global uint *)(acts + at);
-    __global uint *lo = (__global uint *)(acts + padded + at);
     __global float *d = (__global float *)(acts + 2 * (size_t)padded);
     __global int *sum = (__global int *)(d + padded / 32);
     __global int *bias = sum + padded / 16;
     float amax = 0.0f;
-    UNROLL for (int i = 0; i < PART; i++) {
+    UNROLL for (int i = 0; i < FEW; i++) {
         const float size = fabs(v[i]);
         amax = (as_uint(size) & 0x7f800000) == 0x7f800000 ? INFINITY : size > amax ? size : amax;
     }
     SYNC;
-    largest[ITEM] = amax;
+    room.largest[ITEM] = amax;
     SYNC;
-    const float other = largest[ITEM ^ 1];
-    amax = other > amax ? other : amax;
-    if (at >= padded)
-        return;
+    amax = 0.0f;
+    UNROLL for (int i = 0; i < 32 / FEW; i++) {
+        const float other = room.largest[ITEM / (32 / FEW) * (32 / FEW) + i];
+        amax = other > amax ? other : amax;
+    }
     const int finite = amax < INFINITY;
     const float inverse = amax > 0.0f ? divide(16256.0f, amax) : 0.0f;
     const int zero = !finite || !(inverse <= 3.0e38f);
     int total = 0, high_total = 0;
-    UNROLL for (int w = 0; w < PART / 4; w++) {
-        uint high_word = 0, low_word = 0;
-        UNROLL for (int i = 0; i < 4; i++) {
-            const int q = zero ? 0 : (int)rint(v[4 * w + i] * inverse), high = (q + 64) >> 7;
-            high_word |= (uint)(high & 255) << 8 * i;
-            low_word |= (uint)(q - 128 * high & 255) << 8 * i;
-            total += q;
-            high_total += high;
-        }
-        hi[w] = high_word;
-        lo[w] = low_word;
+    uint high_word = 0, low_word = 0;
+    UNROLL for (int i = 0; i < FEW; i++) {
+        const int q = zero ? 0 : (int)rint(v[i] * inverse), high = (q + 64) >> 7;
+        high_word |= (uint)(high & 255) << 8 * i;
+        low_word |= (uint)(q - 128 * high & 255) << 8 * i;
+        total += q;
+        high_total += high;
     }
-    sum[at / PART] = total;
-    bias[at / PART] = -128 * high_total;
+    room.sum[ITEM] = total;
+    room.high[ITEM] = high_total;
+    SYNC;
+    if (at >= padded)
+        return;
+    *(__global uint *)(acts + at) = high_word;
+    *(__global uint *)(acts + padded + at) = low_word;
+    if (at % 16 == 0) {
+        sum[at / 16] = room.sum[ITEM] + room.sum[ITEM + 1] + room.sum[ITEM + 2] + room.sum[ITEM + 3];
+        bias[at / 16] =
+            -128 * (room.high[ITEM] + room.high[ITEM + 1] + room.high[ITEM + 2] + room.high[ITEM + 3]);
+    }
     if (at % 32 == 0)
         d[at / 32] = !finite ? as_float(0x7fc00000) : zero ? 0.0f : divide(amax, 16256.0f);
 }
 
-// Groups: parts, rows.
+// Groups: GROUP times four numbers, rows.
 KERNEL quantize(__global uchar *acts, const __global float *x, int k, int padded, int acts_bytes)
 {
-    __local float largest[GROUP];
-    const int at = ((int)get_group_id(0) * GROUP + ITEM) * PART;
-    float v[PART];
-    load_part(v, x + get_group_id(1) * (size_t)k, k, at);
-    quantize_part(acts + get_group_id(1) * (size_t)acts_bytes, v, at, padded, largest);
+    ROOM(GROUP)
+    const int at = ((int)get_group_id(0) * GROUP + ITEM) * FEW;
+    float v[FEW];
+    load_few(v, x + get_group_id(1) * (size_t)k, k, at);
+    quantize_few(acts + get_group_id(1) * (size_t)acts_bytes, v, at, padded, room);
 }
 
 // ---- norms
 
 #define ROW_GROUP 256
-#define ROW_PART  2048
+// Numbers of a row that lie in local memory at once.
+#define ROW_PART 8192
 
-// What a lane has of the sum of a row's numbers, less `mean`, or of their squares. All items of the group come here.
+// What a lane has of the sum of a row's numbers, less `mean`, or of their squares. All items of the group come here; the
+// last ROW_PART numbers of the row are in `part` afterwards, less `mean`.
 INLINE float lane_of_row(const __global float *x, int n, float mean, int squares, __local float *part)
 {
     float acc = 0.0f;
     for (int at = 0; at < n; at += ROW_PART) {
         const int here = n - at < ROW_PART ? n - at : ROW_PART;
         SYNC;
-        for (int i = ITEM; i < here; i += ROW_GROUP)
+        UNROLL_8 for (int i = ITEM; i < here; i += ROW_GROUP)
             part[i] = x[at + i] - mean;
         SYNC;
         const int end = ITEM < LANES ? here : 0;
         if (squares) {
-            UNROLL_8 for (int i = ITEM; i < end; i += LANES)
+            UNROLL_16 for (int i = ITEM; i < end; i += LANES)
                 acc = fma(part[i], part[i], acc);
         } else {
-            UNROLL_8 for (int i = ITEM; i < end; i += LANES)
+            UNROLL_16 for (int i = ITEM; i < end; i += LANES)
                 acc += part[i];
         }
     }
@@ -109,7 +127,8 @@ KERNEL_OF(ROW_GROUP) norm(__global float *out, const __global float *x, const __
                           int n, float eps, int is_layer, int has_bias, __global uchar *acts, int padded, int acts_bytes,
                           int has_acts)
 {
-    __local float part[ROW_PART], lane[LANES], largest[ROW_GROUP];
+    __local float part[ROW_PART], lane[LANES];
+    ROOM(ROW_GROUP)
     const __global float *from = x + (size_t)get_group_id(0) * (size_t)n;
     __global float *to = out + (size_t)get_group_id(0) * (size_t)n;
     float mean = 0.0f;
@@ -125,19 +144,26 @@ KERNEL_OF(ROW_GROUP) norm(__global float *out, const __global float *x, const __
         lane[ITEM] = squares;
     sum_lanes(lane, ITEM);
     const float scale = divide(1.0f, sqrt(divide(lane[0], (float)n) + eps));
+    const int is_kept = n <= ROW_PART; // in part, less its mean
     for (int i = ITEM; i < n; i += ROW_GROUP) {
-        if (is_layer)
-            to[i] = fma((from[i] - mean) * scale, w[i], has_bias ? b[i] : 0.0f);
-        else
-            to[i] = from[i] * scale * w[i];
+        const float v = is_kept ? part[i] : from[i] - mean;
+        const float y = is_layer ? fma(v * scale, w[i], has_bias ? b[i] : 0.0f) : v * scale * w[i];
+        to[i] = y;
+        if (is_kept)
+            part[i] = y;
     }
     if (!has_acts)
         return;
     SYNC_GLOBAL;
-    for (int at = 0; at < padded; at += ROW_GROUP * PART) {
-        float v[PART];
-        load_part(v, to, n, at + ITEM * PART);
-        quantize_part(acts + get_group_id(0) * (size_t)acts_bytes, v, at + ITEM * PART, padded, largest);
+    for (int first = 0; first < padded; first += ROW_GROUP * FEW) {
+        const int at = first + ITEM * FEW;
+        float v[FEW];
+        if (is_kept)
+            UNROLL for (int i = 0; i < FEW; i++)
+                v[i] = at + i < n ? part[at + i] : 0.0f;
+        else
+            load_few(v, to, n, at);
+        quantize_few(acts + get_group_id(0) * (size_t)acts_bytes, v, at, padded, room);
     }
 }
 
@@ -195,22 +221,26 @@ KERNEL activate(__global float *gate, const __global float *up, int n, int act, 
     gate[at] = has_mask && !mask[at] ? 0.0f : has_up ? v * factor(up[at], act) : v;
 }
 
-// The same without a mask, and quantised. Groups: GROUP parts, rows.
+// The same without a mask, and quantised. Groups: GROUP times four numbers, rows.
 KERNEL activate_quantize(__global float *gate, const __global float *up, int n, int act, int has_up, __global uchar *acts,
                          int padded, int acts_bytes)
 {
-    __local float largest[GROUP];
-    const int first = (int)get_group_id(0) * GROUP * PART, at = first + ITEM * PART;
+    ROOM(GROUP)
+    const int at = ((int)get_group_id(0) * GROUP + ITEM) * FEW;
     const size_t row = get_group_id(1) * (size_t)n;
-    const int end = n - first < GROUP * PART ? n : first + GROUP * PART;
-    for (int i = first + ITEM; i < end; i += GROUP) {
-        const float v = activated(gate[row + (size_t)i], act);
-        gate[row + (size_t)i] = has_up ? v * factor(up[row + (size_t)i], act) : v;
+    float v[FEW], u[FEW];
+    load_few(v, gate + row, n, at);
+    UNROLL for (int i = 0; i < FEW; i++)
+        u[i] = 0.0f;
+    if (has_up)
+        load_few(u, up + row, n, at);
+    UNROLL for (int i = 0; i < FEW; i++) {
+        const float on = activated(v[i], act);
+        v[i] = at + i >= n ? 0.0f : has_up ? on * factor(u[i], act) : on;
+        if (at + i < n)
+            gate[row + (size_t)(at + i)] = v[i];
     }
-    SYNC_GLOBAL;
-    float v[PART];
-    load_part(v, gate + row, n, at);
-    quantize_part(acts + get_group_id(1) * (size_t)acts_bytes, v, at, padded, largest);
+    quantize_few(acts + get_group_id(1) * (size_t)acts_bytes, v, at, padded, room);
 }
 
 // mask = 1 where a predictor names the neuron, or it is one of the first `always`; without has_scores all.
