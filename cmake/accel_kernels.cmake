@@ -40,10 +40,15 @@ function(accel_make_ptx source capability version out)
     endif()
     set(text "")
     if(EXISTS ${ptx})
-        # Drivers' compilers keep what a kernel loads ahead in registers as long as three of its groups fit at once.
+        # Drivers' compilers keep what a kernel loads ahead in registers as long as these groups fit at once.
         file(READ ${ptx} code)
-        string(REGEX REPLACE "(\\.visible \\.entry step_[48][^)]*\\)\n)([^.])" "\\1.maxntid 128, 1, 1\n.minnctapersm 3\n\\2"
-               code "${code}")
+        foreach(bound "step_[48];128;3" "matrix_;256;2")
+            list(GET bound 0 name)
+            list(GET bound 1 items)
+            list(GET bound 2 least)
+            string(REGEX REPLACE "(\\.visible \\.entry ${name}[^)]*\\)\n)([^.])"
+                   "\\1.maxntid ${items}, 1, 1\n.minnctapersm ${least}\n\\2" code "${code}")
+        endforeach()
         file(CONFIGURE OUTPUT ${ptx}.bounded @ONLY CONTENT "@code@")
         hearth_chars(${ptx}.bounded text)
     endif()

@@ -63,17 +63,17 @@ size_t hearth_accel_group_of(enum hearth_accel_kernel kernel)
     case HEARTH_ACCEL_norm:
     case HEARTH_ACCEL_attend:
         return 256;
-#define ITEMS(form)                                                                                          \
-    case HEARTH_ACCEL_step_##form:                                                                           \
-    case HEARTH_ACCEL_matrix_##form:
-        ITEMS(4_32h)
-        ITEMS(8_32h)
-        ITEMS(4_32)
-        ITEMS(8_32)
-        ITEMS(4_16)
-        ITEMS(8_16)
-#undef ITEMS
-        return 128;
+// Kernels of a family, for all forms.
+#define FORMS(family)                                                                                        \
+    case HEARTH_ACCEL_##family##_4_32h:                                                                      \
+    case HEARTH_ACCEL_##family##_8_32h:                                                                      \
+    case HEARTH_ACCEL_##family##_4_32:                                                                       \
+    case HEARTH_ACCEL_##family##_8_32:                                                                       \
+    case HEARTH_ACCEL_##family##_4_16:                                                                       \
+    case HEARTH_ACCEL_##family##_8_16
+        FORMS(matrix) : return 256;
+        FORMS(step) : return 128;
+#undef FORMS
     default:
         return HEARTH_ACCEL_GROUP;
     }

@@ -2,10 +2,10 @@
 // PROMPT products of many tokens by a device's integer matrix units: the numbers of products.cl's prompt kernels, which
 // stand here for devices that have no such units.
 //
-// A group has 128 rows and 64 tokens; each of its 4 warps has 32 rows and all of them. STAGE units of these lie in local
+// A group has 128 rows and 64 tokens; each of its 8 warps has 32 rows and 32 tokens. STAGE units of these lie in local
 // memory while the next ones are on their way.
 
-#define MATRIX_GROUP  128
+#define MATRIX_GROUP  256
 #define MATRIX_ROWS   128
 #define MATRIX_TOKENS 64
 #define STAGE         4
@@ -38,13 +38,15 @@ struct stage {
     stage.sum = sum;
 
 // What an item brings of a stage.
+#define SCALES (STAGE * MATRIX_ROWS / MATRIX_GROUP)
+
 struct load {
-    uint4 w[8], hi[4], lo[4];
-    float scale[STAGE], low[STAGE], d[STAGE];
-    int sum[STAGE];
+    uint4 w[4], hi[2], lo[2];
+    float scale[SCALES], low[SCALES], d;
+    int sum;
 };
 
-// Of 128 values of four words that lie in local memory side by side with `stride`, where an item has some: which.
+// Of values of four words that lie in local memory side by side with `stride`, where an item has some: which.
 INLINE int place_of(int number, int each, int stride)
 {
     return number / each * stride + number % each * 4;
@@ -82,23 +84,26 @@ INLINE void matrix_body(struct stage s, PRODUCT_ARGS, const int bits, const int 
     const int words = UNIT_WORDS(bits, unit), row_stride = ROW_STRIDE(bits, unit), token_stride = TOKEN_STRIDE(unit);
     // Values of four words, of a row, of a token, and what an item brings of them.
     const int row_each = STAGE * words / 4, token_each = STAGE * unit / 16;
-    const int row_values = row_each, token_values = token_each / 2;
+    const int row_values = row_each * MATRIX_ROWS / MATRIX_GROUP;
+    const int token_values = token_each * MATRIX_TOKENS / MATRIX_GROUP;
     const struct tile tile = tile_of((int)get_group_id(1), MATRIX_TOKENS, n_tokens, tiles, has_tiles);
     CHOOSE_MATRIX(MATRIX_ROWS)
     const int first_row = group * MATRIX_ROWS, first_token = tile.first;
     const int last_row = n_rows - 1 - first_row, last_token = tile.n - 1;
     // That of all matrices' rows which is this one's first.
     const size_t begin = tile.matrix * (size_t)n_rows + (size_t)first_row;
-    const int lane = ITEM % 32, g = lane / 4, t = lane % 4, warp_row = ITEM / 32 * 32;
+    const int lane = ITEM % 32, g = lane / 4, t = lane % 4;
+    const int warp_row = ITEM / 32 % 4 * 32, warp_token = ITEM / 128 * 32;
     // Rows and tokens that there are not are the last ones once more.
-    const size_t own_row = begin + (size_t)(ITEM < last_row ? ITEM : last_row);
-    const int own_token = ITEM % MATRIX_TOKENS;
+    const int row_place = ITEM % MATRIX_ROWS, row_unit = ITEM / MATRIX_ROWS * SCALES;
+    const size_t own_row = begin + (size_t)(row_place < last_row ? row_place : last_row);
+    const int own_token = ITEM % MATRIX_TOKENS, token_unit = ITEM / MATRIX_TOKENS;
     const struct token own =
         token_of(acts + (size_t)(first_token + (own_token < last_token ? own_token : last_token)) * (size_t)acts_bytes,
                  padded);
-    float acc[2][MATRIX_TOKENS / 8][4];
+    float acc[2][4][4];
     UNROLL for (int m = 0; m < 2; m++)
-        UNROLL for (int b = 0; b < MATRIX_TOKENS / 8; b++)
+        UNROLL for (int b = 0; b < 4; b++)
             UNROLL for (int i = 0; i < 4; i++)
                 acc[m][b][i] = 0.0f;
     struct load next;
@@ -114,14 +119,12 @@ INLINE void matrix_body(struct stage s, PRODUCT_ARGS, const int bits, const int 
                 if (planes == 2)
                     *(__local uint4 *)(s.lo + to) = next.lo[r];
             }
-            UNROLL for (int j = 0; j < STAGE; j++) {
-                s.scale[j * MATRIX_ROWS + ITEM] = next.scale[j];
-                s.low[j * MATRIX_ROWS + ITEM] = next.low[j];
-                if (ITEM < MATRIX_TOKENS) {
-                    s.d[j * MATRIX_TOKENS + ITEM] = next.d[j];
-                    s.sum[j * MATRIX_TOKENS + ITEM] = next.sum[j];
-                }
+            UNROLL for (int j = 0; j < SCALES; j++) {
+                s.scale[(row_unit + j) * MATRIX_ROWS + row_place] = next.scale[j];
+                s.low[(row_unit + j) * MATRIX_ROWS + row_place] = next.low[j];
             }
+            s.d[token_unit * MATRIX_TOKENS + own_token] = next.d;
+            s.sum[token_unit * MATRIX_TOKENS + own_token] = next.sum;
             SYNC;
         }
         if (ahead < n_units) {
@@ -143,17 +146,18 @@ INLINE void matrix_body(struct stage s, PRODUCT_ARGS, const int bits, const int 
                 if (planes == 2)
                     next.lo[r] = *(const __global uint4 *)(x.lo + word);
             }
-            UNROLL for (int j = 0; j < STAGE; j++) {
-                const int u = ahead + j < n_units ? ahead + j : n_units - 1;
+            UNROLL for (int j = 0; j < SCALES; j++) {
+                const int u = ahead + row_unit + j < n_units ? ahead + row_unit + j : n_units - 1;
                 const size_t at = own_row * (size_t)n_units + (size_t)u;
-                const __global int *sums = planes == 2 ? own.sum : own.bias;
                 next.scale[j] = scale_at(scales, is_half, at);
                 next.low[j] = has_min ? scale_at(minima, is_half, at) : 0.0f;
-                next.d[j] = planes == 2 ? own.d[u * unit / 32] : 128.0f * own.d[u * unit / 32];
-                next.sum[j] = has_min ? (unit == 32 ? sums[2 * u] + sums[2 * u + 1] : sums[u]) : 0;
-                if (planes == 1)
-                    next.sum[j] /= -128;
             }
+            const int u = ahead + token_unit < n_units ? ahead + token_unit : n_units - 1;
+            const __global int *sums = planes == 2 ? own.sum : own.bias;
+            next.d = planes == 2 ? own.d[u * unit / 32] : 128.0f * own.d[u * unit / 32];
+            next.sum = has_min ? (unit == 32 ? sums[2 * u] + sums[2 * u + 1] : sums[u]) : 0;
+            if (planes == 1)
+                next.sum /= -128;
         }
         if (u0 < 0)
             continue;
@@ -182,14 +186,14 @@ INLINE void matrix_body(struct stage s, PRODUCT_ARGS, const int bits, const int 
                     a[m][1] = with_sign((t < 2 ? down : down >> 4) & 0x0f0f0f0f, base);
                 }
             }
-            const __local float *scale = s.scale + j * MATRIX_ROWS + warp_row + g, *d = s.d + j * MATRIX_TOKENS + 2 * t;
+            const __local float *scale = s.scale + j * MATRIX_ROWS + warp_row + g, *d = s.d + j * MATRIX_TOKENS + warp_token + 2 * t;
             const __local float *low = s.low + j * MATRIX_ROWS + warp_row + g;
-            const __local int *sum = s.sum + j * MATRIX_TOKENS + 2 * t;
+            const __local int *sum = s.sum + j * MATRIX_TOKENS + warp_token + 2 * t;
             const float scale_of[2][2] = {{scale[0], scale[8]}, {scale[16], scale[24]}};
-            UNROLL for (int b = 0; b < MATRIX_TOKENS / 8; b++) {
-                if (8 * b > last_token)
+            UNROLL for (int b = 0; b < 4; b++) {
+                if (warp_token + 8 * b > last_token)
                     continue;
-                const int at = (8 * b + g) * token_stride + j * unit / 4 + t;
+                const int at = (warp_token + 8 * b + g) * token_stride + j * unit / 4 + t;
                 const uint x[2] = {s.hi[at], unit == 32 ? s.hi[at + 4] : 0};
                 const float d_of[2] = {d[8 * b], d[8 * b + 1]};
                 int dots[2][4];
@@ -219,9 +223,10 @@ INLINE void matrix_body(struct stage s, PRODUCT_ARGS, const int bits, const int 
         }
     }
     UNROLL for (int m = 0; m < 2; m++)
-        UNROLL for (int b = 0; b < MATRIX_TOKENS / 8; b++)
+        UNROLL for (int b = 0; b < 4; b++)
             UNROLL for (int i = 0; i < 4; i++) {
-                const int row = warp_row + 16 * m + 8 * (i / 2) + g, token = 8 * b + 2 * t + i % 2;
+                const int row = warp_row + 16 * m + 8 * (i / 2) + g;
+                const int token = warp_token + 8 * b + 2 * t + i % 2;
                 if (row > last_row || token > last_token)
                     continue;
                 __global float *to = out + (size_t)(first_token + token) * (size_t)n_rows + (size_t)(first_row + row);
@@ -238,7 +243,8 @@ INLINE void matrix_body(int stage, PRODUCT_ARGS, const int bits, const int unit,
 {
     CHOOSE_MATRIX(MATRIX_ROWS)
     const struct tile tile = tile_of((int)get_group_id(1), MATRIX_TOKENS, n_tokens, tiles, has_tiles);
-    PROMPT_TILE(group * MATRIX_ROWS + ITEM, tile)
+    const int row = ITEM < MATRIX_ROWS ? group * MATRIX_ROWS + ITEM : n_rows;
+    PROMPT_TILE(row, tile)
     (void)mask;
     (void)has_mask;
     (void)stage;
