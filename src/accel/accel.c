@@ -56,7 +56,6 @@ void hearth_accel_fail_at(struct hearth_accel *a, long n)
     a->fail_at = n;
 }
 
-// Whether the device is to be called.
 size_t hearth_accel_group_of(enum hearth_accel_kernel kernel)
 {
     switch (kernel) {
@@ -79,6 +78,7 @@ size_t hearth_accel_group_of(enum hearth_accel_kernel kernel)
     }
 }
 
+// Whether the device is to be called.
 static bool works(struct hearth_accel *a)
 {
     if (a->rc)

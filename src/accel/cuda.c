@@ -149,12 +149,13 @@ static int build(struct device *d, bool broken, struct hearth_error *err)
         HEARTH_ACCEL_KERNELS(NAME)
 #undef NAME
     };
-    const bool matrix = has_matrix_units(&d->cu, d->id);
     int code = load_module(d, &d->module, broken ? "this is no kernel" : hearth_accel_kernels_ptx, err);
-    if (!code && matrix)
-        code = load_module(d, &d->matrix, hearth_accel_kernels_ptx_80, err);
     if (code)
         return code;
+    // Without them it does without (run()).
+    struct hearth_error no_matrix;
+    const bool matrix = has_matrix_units(&d->cu, d->id) &&
+                        !load_module(d, &d->matrix, hearth_accel_kernels_ptx_80, &no_matrix);
     for (int i = 0; i < HEARTH_ACCEL_KERNELS_END && !code; i++) {
         const bool is_matrix = !strncmp(names[i], "matrix_", 7);
         if (!is_matrix || matrix)
@@ -344,6 +345,8 @@ static int run(void *state, enum hearth_accel_kernel kernel, const struct hearth
         // Numbers are only read.
         values[i] = args[i].memory ? (void *)&pointers[i] : (void *)(uintptr_t)&args[i].number;
     }
+    if (!d->kernels[kernel])
+        return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s has no kernels for its matrix units", d->name);
     int code = d->cu.CtxSetCurrent(d->context);
     if (!code)
         code = d->cu.LaunchKernel(d->kernels[kernel], (unsigned)groups[0], (unsigned)groups[1],

@@ -174,11 +174,12 @@ static int build(struct device *d, bool broken, struct hearth_error *err)
     if (!d->program)
         return fail(d, "take a program", code, err);
     const uint64_t config = number_of(&d->cl, d->id, HEARTH_CL_DEVICE_SINGLE_FP_CONFIG, 8);
-    code = d->cl.BuildProgram(d->program, 1, &d->id,
-                              config & HEARTH_CL_FP_CORRECTLY
-                                  ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
-                                  : "-cl-std=CL1.2",
-                              NULL, NULL);
+    const bool is_cpu = number_of(&d->cl, d->id, HEARTH_CL_DEVICE_TYPE, 8) & HEARTH_CL_DEVICE_TYPE_CPU;
+    char options[128];
+    snprintf(options, sizeof options, "-cl-std=CL1.2%s%s",
+             config & HEARTH_CL_FP_CORRECTLY ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
+             is_cpu ? "" : " -DHEARTH_GPU");
+    code = d->cl.BuildProgram(d->program, 1, &d->id, options, NULL, NULL);
     if (code)
         return fail_build(d, code, err);
     for (int i = 0; i < HEARTH_ACCEL_KERNELS_END; i++)
@@ -245,7 +246,8 @@ static int alloc(void *state, size_t bytes, void **handle, struct hearth_error *
     hearth_cl_mem m = d->cl.CreateBuffer(d->context, HEARTH_CL_MEM_READ_WRITE, bytes, NULL, &code);
     // Drivers may find room for it when it is first used, which must not be in the middle of an evaluation.
     const uint32_t zero = 0;
-    if (m && (code = d->cl.EnqueueWriteBuffer(d->queue, m, 1, 0, sizeof zero, &zero, 0, NULL, NULL))) {
+    if (m && (code = d->cl.EnqueueWriteBuffer(d->queue, m, 1, 0, bytes < sizeof zero ? bytes : sizeof zero,
+                                              &zero, 0, NULL, NULL))) {
         d->cl.ReleaseMemObject(m);
         m = NULL;
     }

@@ -629,6 +629,8 @@ int hearth_operations_check(struct hearth_accel *a, struct hearth_error *err)
             hearth_check_product(c, types[i], 768, 5, is_prompt ? 9 : 2, is_prompt);
     hearth_check_product(c, HEARTH_TYPE_Q4_0, 416, 150, 70, true);
     hearth_check_product(c, HEARTH_TYPE_Q5_0, 416, 130, 66, true);
+    hearth_check_product(c, HEARTH_TYPE_Q6_K, 256, 130, 40, true);
+    hearth_check_products_of(c, HEARTH_TYPE_Q4_K, 256, 130, 70, true);
     hearth_check_products(
         c, (const uint32_t[]){HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q8_0}, 256,
         (const size_t[]){9, 3, 8, 2}, 2, false);

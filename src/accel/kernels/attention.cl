@@ -26,7 +26,7 @@ KERNEL store(__global uchar *pages_at, __global uchar *copy, __global float *k, 
         __global float *x = is_query ? q + (row * (size_t)n_heads_q + head - (size_t)n_heads) * (size_t)dim
                                      : k + (row * (size_t)n_heads + head) * (size_t)dim;
         for (int i = ITEM; i < n_rot / 2; i += GROUP)
-            rotate(x, cos_sin + row * (size_t)n_rot, i, n_rot, neox);
+            rotate_pair(x, cos_sin + row * (size_t)n_rot, i, n_rot, neox);
     }
     SYNC_GLOBAL;
     if (is_query)
@@ -131,14 +131,16 @@ INLINE float sum_values(const struct heads *h, const __global uchar *values, con
 {
     float acc = 0.0f;
     for (int r = 0; r < n; r += 8) {
-        float v[8];
-        UNROLL for (int i = 0; i < 8; i++)
-            v[i] = r + i < n
-                       ? plain_at(values, h->format_v, (size_t)(r + i) * (size_t)h->dim + (size_t)element)
-                       : 0.0f;
-        UNROLL for (int i = 0; i < 8; i++)
+        uint bits[8];
+        UNROLL for (int i = 0; i < 8; i++) {
+            const size_t at = (size_t)(r + i < n ? r + i : n - 1) * (size_t)h->dim + (size_t)element;
+            bits[i] = h->format_v ? ((const __global ushort *)values)[at] : ((const __global uint *)values)[at];
+        }
+        UNROLL for (int i = 0; i < 8; i++) {
+            const float v = h->format_v ? half_of_bits(bits[i]) : as_float(bits[i]);
             if (r + i < n && p[r + i] != 0.0f)
-                acc = fma(p[r + i], v[i], acc);
+                acc = fma(p[r + i], v, acc);
+        }
     }
     return acc;
 }

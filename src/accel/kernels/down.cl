@@ -75,20 +75,21 @@ INLINE void clusters_body(struct list list, DOWN_ARGS, const int bits, const int
     for (int at = first; at < end; at += LIST) {
         const int n = make_list(list, weights, at, end - at < LIST ? end : at + LIST);
         for (int r = 0; r < n; r += 8) {
-            float scale[8], low[8], q_of[8];
+            uint scale[8], low[8];
+            int q_of[8];
             UNROLL for (int i = 0; i < 8; i++) {
                 const size_t neuron = (size_t)list.neuron[r + i < n ? r + i : n - 1];
                 const size_t u = neuron * (size_t)n_units + (size_t)(column / unit);
-                scale[i] = scale_at(scales, is_half, u);
-                low[i] = has_min ? scale_at(minima, is_half, u) : 0.0f;
-                q_of[i] = (float)integer_at(q, bits, unit, base, neuron, n_units, column);
+                scale[i] = scale_bits(scales, is_half, u);
+                low[i] = has_min ? scale_bits(minima, is_half, u) : 0;
+                q_of[i] = integer_at(q, bits, unit, base, neuron, n_units, column);
             }
             UNROLL for (int i = 0; i < 8; i++) {
                 if (r + i >= n)
                     continue;
-                acc = fma(list.by[r + i] * scale[i], q_of[i], acc);
+                acc = fma(list.by[r + i] * scale_of_bits(scale[i], is_half), (float)q_of[i], acc);
                 if (has_min)
-                    acc = fma(-list.by[r + i], low[i], acc);
+                    acc = fma(-list.by[r + i], scale_of_bits(low[i], is_half), acc);
             }
         }
     }
@@ -114,19 +115,27 @@ INLINE void columns_body(__local float *by, DOWN_ARGS, const int bits, const int
                                        ? p[(size_t)(first + t) * (size_t)p_stride + (size_t)(at + ITEM)]
                                        : 0.0f;
         SYNC;
-        for (int i = 0; i < GROUP && at + i < n_neurons; i++) {
-            int wanted = 0;
-            UNROLL for (int t = 0; t < COLUMN_TOKENS; t++)
-                wanted |= by[t * GROUP + i] != 0.0f;
-            if (!wanted)
-                continue;
-            const size_t neuron = (size_t)(at + i), u = neuron * (size_t)n_units + (size_t)(column / unit);
-            float value = scale_at(scales, is_half, u) * (float)integer_at(q, bits, unit, base, neuron, n_units, column);
-            if (has_min)
-                value = value - scale_at(minima, is_half, u);
-            UNROLL for (int t = 0; t < COLUMN_TOKENS; t++)
-                if (by[t * GROUP + i] != 0.0f)
-                    acc[t] = fma(by[t * GROUP + i], value, acc[t]);
+        const int end = n_neurons - at < GROUP ? n_neurons - at : GROUP;
+        for (int i0 = 0; i0 < end; i0 += 4) {
+            uint scale[4], low[4];
+            int q_of[4];
+            UNROLL for (int i = 0; i < 4; i++) {
+                const size_t neuron = (size_t)(at + (i0 + i < end ? i0 + i : i0));
+                const size_t u = neuron * (size_t)n_units + (size_t)(column / unit);
+                scale[i] = scale_bits(scales, is_half, u);
+                low[i] = has_min ? scale_bits(minima, is_half, u) : 0;
+                q_of[i] = integer_at(q, bits, unit, base, neuron, n_units, column);
+            }
+            UNROLL for (int i = 0; i < 4; i++) {
+                float value = scale_of_bits(scale[i], is_half) * (float)q_of[i];
+                if (has_min)
+                    value = value - scale_of_bits(low[i], is_half);
+                UNROLL for (int t = 0; t < COLUMN_TOKENS; t++) {
+                    const float factor_of = i0 + i < end ? by[t * GROUP + i0 + i] : 0.0f;
+                    if (factor_of != 0.0f)
+                        acc[t] = fma(factor_of, value, acc[t]);
+                }
+            }
         }
     }
     UNROLL for (int t = 0; t < COLUMN_TOKENS; t++)

@@ -42,8 +42,9 @@ struct stage {
 
 struct load {
     uint4 w[4], hi[2], lo[2];
-    float scale[SCALES], low[SCALES], d;
-    int sum;
+    uint scale[SCALES], low[SCALES]; // bits
+    float d;
+    int sum, sum_of_half; // of units of 32: of each half
 };
 
 // Of values of four words that lie in local memory side by side with `stride`, where an item has some: which.
@@ -120,11 +121,12 @@ INLINE void matrix_body(struct stage s, PRODUCT_ARGS, const int bits, const int 
                     *(__local uint4 *)(s.lo + to) = next.lo[r];
             }
             UNROLL for (int j = 0; j < SCALES; j++) {
-                s.scale[(row_unit + j) * MATRIX_ROWS + row_place] = next.scale[j];
-                s.low[(row_unit + j) * MATRIX_ROWS + row_place] = next.low[j];
+                s.scale[(row_unit + j) * MATRIX_ROWS + row_place] = scale_of_bits(next.scale[j], is_half);
+                s.low[(row_unit + j) * MATRIX_ROWS + row_place] = scale_of_bits(next.low[j], is_half);
             }
-            s.d[token_unit * MATRIX_TOKENS + own_token] = next.d;
-            s.sum[token_unit * MATRIX_TOKENS + own_token] = next.sum;
+            const int sum = next.sum + next.sum_of_half;
+            s.d[token_unit * MATRIX_TOKENS + own_token] = planes == 2 ? next.d : 128.0f * next.d;
+            s.sum[token_unit * MATRIX_TOKENS + own_token] = planes == 2 ? sum : sum / -128;
             SYNC;
         }
         if (ahead < n_units) {
@@ -149,15 +151,14 @@ INLINE void matrix_body(struct stage s, PRODUCT_ARGS, const int bits, const int 
             UNROLL for (int j = 0; j < SCALES; j++) {
                 const int u = ahead + row_unit + j < n_units ? ahead + row_unit + j : n_units - 1;
                 const size_t at = own_row * (size_t)n_units + (size_t)u;
-                next.scale[j] = scale_at(scales, is_half, at);
-                next.low[j] = has_min ? scale_at(minima, is_half, at) : 0.0f;
+                next.scale[j] = scale_bits(scales, is_half, at);
+                next.low[j] = has_min ? scale_bits(minima, is_half, at) : 0;
             }
             const int u = ahead + token_unit < n_units ? ahead + token_unit : n_units - 1;
             const __global int *sums = planes == 2 ? own.sum : own.bias;
-            next.d = planes == 2 ? own.d[u * unit / 32] : 128.0f * own.d[u * unit / 32];
-            next.sum = has_min ? (unit == 32 ? sums[2 * u] + sums[2 * u + 1] : sums[u]) : 0;
-            if (planes == 1)
-                next.sum /= -128;
+            next.d = own.d[u * unit / 32];
+            next.sum = sums[u * unit / 16];
+            next.sum_of_half = unit == 32 ? sums[2 * u + 1] : 0;
         }
         if (u0 < 0)
             continue;
@@ -222,16 +223,24 @@ INLINE void matrix_body(struct stage s, PRODUCT_ARGS, const int bits, const int 
             }
         }
     }
-    UNROLL for (int m = 0; m < 2; m++)
+    UNROLL for (int m = 0; m < 2; m++) {
+        // What is there is asked for at once. Places that there are not are the last ones once more.
+        float old[4][4];
         UNROLL for (int b = 0; b < 4; b++)
             UNROLL for (int i = 0; i < 4; i++) {
-                const int row = warp_row + 16 * m + 8 * (i / 2) + g;
-                const int token = warp_token + 8 * b + 2 * t + i % 2;
-                if (row > last_row || token > last_token)
-                    continue;
-                __global float *to = out + (size_t)(first_token + token) * (size_t)n_rows + (size_t)(first_row + row);
-                *to = adds ? *to + acc[m][b][i] : acc[m][b][i];
+                const int row = warp_row + 16 * m + 8 * (i / 2) + g, token = warp_token + 8 * b + 2 * t + i % 2;
+                const size_t at = (size_t)(first_token + (token < last_token ? token : last_token)) * (size_t)n_rows +
+                                  (size_t)(first_row + (row < last_row ? row : last_row));
+                old[b][i] = adds ? out[at] : 0.0f;
             }
+        UNROLL for (int b = 0; b < 4; b++)
+            UNROLL for (int i = 0; i < 4; i++) {
+                const int row = warp_row + 16 * m + 8 * (i / 2) + g, token = warp_token + 8 * b + 2 * t + i % 2;
+                if (row <= last_row && token <= last_token)
+                    out[(size_t)(first_token + token) * (size_t)n_rows + (size_t)(first_row + row)] =
+                        adds ? old[b][i] + acc[m][b][i] : acc[m][b][i];
+            }
+    }
     (void)mask;
     (void)has_mask;
 }

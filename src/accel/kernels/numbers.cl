@@ -42,11 +42,17 @@ typedef int int2 __attribute__((ext_vector_type(2)));
 typedef float float4 __attribute__((ext_vector_type(4)));
 #else
 #define KERNEL_OF(items) __kernel __attribute__((reqd_work_group_size(items, 1, 1))) void
-#define INLINE           static inline
-// Not here: PoCL 3.1 gives wrong sums then, where its threads have a group each.
+#define INLINE           static inline __attribute__((always_inline))
+// For GPUs: with these PoCL 3.1 gives wrong sums, where its threads have a group each.
+#ifdef HEARTH_GPU
+#define UNROLL    _Pragma("unroll")
+#define UNROLL_8  _Pragma("unroll 8")
+#define UNROLL_16 _Pragma("unroll 16")
+#else
 #define UNROLL
 #define UNROLL_8
 #define UNROLL_16
+#endif
 #define divide(a, b)     ((a) / (b))
 #endif
 #pragma OPENCL FP_CONTRACT OFF
@@ -96,13 +102,21 @@ INLINE ushort half_of(float f)
     return (ushort)(sign | b >> 13);
 }
 
-// Element i of plain numbers: 0 F32, 1 F16, 2 BF16.
+// Element i of plain numbers: 0 F32, 1 F16, 2 BF16. Its bits are a number once they are used: what is converted at once
+// is waited for at once.
+INLINE uint plain_bits(const __global uchar *p, int format, size_t i)
+{
+    return format == 0 ? ((const __global uint *)p)[i] : ((const __global ushort *)p)[i];
+}
+
+INLINE float plain_of_bits(uint bits, int format)
+{
+    return format == 0 ? as_float(bits) : format == 1 ? half_of_bits(bits) : as_float(bits << 16);
+}
+
 INLINE float plain_at(const __global uchar *p, int format, size_t i)
 {
-    if (format == 0)
-        return ((const __global float *)p)[i];
-    const __global ushort *half_words = (const __global ushort *)p;
-    return format == 1 ? half_at(half_words, i) : as_float((uint)half_words[i] << 16);
+    return plain_of_bits(plain_bits(p, format, i), format);
 }
 
 // `to` and the sum of four products of signed bytes.

@@ -15,9 +15,19 @@ KERNEL step_plain(PLAIN_ARGS)
         const __global float *from = x + token * (size_t)k;
         const int wanted = row < n_rows && !(has_mask && !mask[token * (size_t)n_rows + (size_t)row]);
         float acc = 0.0f;
-        for (int i = l; wanted && i < k; i += LANES)
-            acc = fma(plain_at(w, format, (tile.matrix * (size_t)n_rows + (size_t)row) * (size_t)k + (size_t)i),
-                      from[i], acc);
+        const size_t begin = (tile.matrix * (size_t)n_rows + (size_t)row) * (size_t)k;
+        for (int i0 = l; wanted && i0 < k; i0 += 8 * LANES) {
+            uint bits[8];
+            float y[8];
+            UNROLL for (int j = 0; j < 8; j++) {
+                const int i = i0 + j * LANES < k ? i0 + j * LANES : i0;
+                bits[j] = plain_bits(w, format, begin + (size_t)i);
+                y[j] = from[i];
+            }
+            UNROLL for (int j = 0; j < 8; j++)
+                if (i0 + j * LANES < k)
+                    acc = fma(plain_of_bits(bits[j], format), y[j], acc);
+        }
         if (k % LANES && l >= k % LANES)
             acc += 0.0f;
         lane[ITEM] = acc;

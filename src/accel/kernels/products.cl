@@ -14,6 +14,17 @@ INLINE float scale_at(const __global uchar *p, int is_half, size_t i)
     return is_half ? half_at((const __global ushort *)p, i) : ((const __global float *)p)[i];
 }
 
+// Its bits, which are a number once they are used: what is converted at once is waited for at once.
+INLINE uint scale_bits(const __global uchar *p, int is_half, size_t i)
+{
+    return is_half ? ((const __global ushort *)p)[i] : ((const __global uint *)p)[i];
+}
+
+INLINE float scale_of_bits(uint bits, int is_half)
+{
+    return is_half ? half_of_bits(bits) : as_float(bits);
+}
+
 #define UNIT_WORDS(bits, unit) ((bits) * (unit) / 32)
 
 struct token {
@@ -215,7 +226,7 @@ INLINE void load_part(struct part *x, struct chunk c, int t, int u, const int bi
 // What an item has of its rows' next units.
 struct ahead {
     uint w[STEP_EACH][4][8];
-    float scale[STEP_EACH][4], low[STEP_EACH][4];
+    uint scale[STEP_EACH][4], low[STEP_EACH][4]; // bits
 };
 
 INLINE void load_ahead(struct ahead *x, const size_t *begin, const int *wanted, int u0, int n_units,
@@ -230,8 +241,8 @@ INLINE void load_ahead(struct ahead *x, const size_t *begin, const int *wanted, 
                 continue;
             const size_t at = begin[e] + (size_t)u;
             load_words(x->w[e][j], q + at * (size_t)words, words);
-            x->scale[e][j] = scale_at(scales, is_half, at);
-            x->low[e][j] = has_min ? scale_at(minima, is_half, at) : 0.0f;
+            x->scale[e][j] = scale_bits(scales, is_half, at);
+            x->low[e][j] = has_min ? scale_bits(minima, is_half, at) : 0;
         }
 }
 
@@ -278,8 +289,8 @@ INLINE void step_body(struct chunk c, __local float *lane, PRODUCT_ARGS, const i
                 load_part(&x, c, t, j * LANES + l, bits, unit);
                 UNROLL for (int e = 0; e < STEP_EACH; e++)
                     if (wanted[e])
-                        acc[e] = add_unit(acc[e], w.w[e][j], bits, unit, w.scale[e][j], w.low[e][j], has_min, base,
-                                          &x, 2);
+                        acc[e] = add_unit(acc[e], w.w[e][j], bits, unit, scale_of_bits(w.scale[e][j], is_half),
+                                          scale_of_bits(w.low[e][j], is_half), has_min, base, &x, 2);
             }
             UNROLL for (int e = 0; e < STEP_EACH; e++)
                 lane[(e * n + t) * STEP_GROUP + ITEM] = acc[e];

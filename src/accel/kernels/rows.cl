@@ -188,7 +188,7 @@ KERNEL add_scaled(__global float *x, const __global float *y, int n, float by)
 }
 
 // Rotates pair i of a head; `turn` is of its row.
-INLINE void rotate(__global float *head, const __global float *turn, int i, int n_rot, int neox)
+INLINE void rotate_pair(__global float *head, const __global float *turn, int i, int n_rot, int neox)
 {
     const int pairs = n_rot / 2;
     __global float *a = head + (neox ? i : 2 * i);
@@ -204,7 +204,7 @@ KERNEL rope(__global float *x, const __global float *cos_sin, int n_heads, int d
     const int i = (int)get_group_id(0) * GROUP + ITEM;
     const size_t row = get_group_id(2), head = row * (size_t)n_heads + get_group_id(1);
     if (i < n_rot / 2)
-        rotate(x + head * (size_t)dim, cos_sin + row * (size_t)n_rot, i, n_rot, neox);
+        rotate_pair(x + head * (size_t)dim, cos_sin + row * (size_t)n_rot, i, n_rot, neox);
 }
 
 // ---- feed-forward parts
