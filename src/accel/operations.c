@@ -20,8 +20,9 @@
 #define MATRIX_TOKENS HEARTH_ACCEL_PROMPT_TILE
 // Activations that an item quantises.
 #define FEW 4
-// Positions of a tile.
-#define TILE 64
+// Queries that attention of prompts has together, of heads of at most ROWS_DIM elements (kernels/attention.cl).
+#define QUERIES  16
+#define ROWS_DIM 128
 
 static const struct hearth_accel_memory none;
 
@@ -308,9 +309,19 @@ void hearth_accel_store(struct hearth_accel *a, const struct hearth_accel_cache 
 void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache *c,
                          const struct hearth_accel_memory *out, const struct hearth_accel_memory *q,
                          struct hearth_accel_places places, const struct hearth_accel_weight *sinks,
-                         size_t window, float scale, size_t n_ranges,
+                         size_t window, float scale, bool is_prompt, size_t n_ranges,
                          const struct hearth_accel_memory *shares, size_t n_rows)
 {
+    const size_t per = c->n_heads / c->n_heads_kv, together = per < QUERIES ? per : QUERIES;
+    const bool rows_together = is_prompt && n_ranges == 1 && c->dim % 16 == 0 && c->dim <= ROWS_DIM &&
+                               format_of(c->type_k) && format_of(c->type_v);
+    if (rows_together) {
+        RUN(a, HEARTH_ACCEL_attend_rows, c->n_heads_kv * groups(per, together),
+            groups(n_rows, QUERIES / together), 1, M(out), M(q), M(&c->pages), M(places.rows),
+            M(places.pages), M(sinks->n ? &sinks->q : &none), I(sinks->n != 0), I(c->n_heads),
+            I(c->n_heads_kv), I(c->dim), I(window), F(scale), I(n_rows));
+        return;
+    }
     RUN(a, HEARTH_ACCEL_attend, c->n_heads, n_rows, n_ranges, M(n_ranges > 1 ? shares : out), M(q),
         M(&c->pages), M(places.rows), M(places.pages), M(sinks->n ? &sinks->q : &none), I(sinks->n != 0),
         I(c->n_heads), I(c->n_heads_kv), I(c->dim), I(format_of(c->type_k)), I(format_of(c->type_v)),

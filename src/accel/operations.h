@@ -174,12 +174,12 @@ void hearth_accel_store(struct hearth_accel *a, const struct hearth_accel_cache 
                         const struct hearth_accel_memory *k, const struct hearth_accel_memory *v,
                         struct hearth_accel_rotation rotation, struct hearth_accel_places places,
                         size_t n_rows);
-// Attention of queries [n_rows x heads x dim] to out. sinks may have no rows. n_ranges: 1, or as many as the longest
-// row has, with shares [n_rows x n_ranges x heads x (dim + 2)] floats of workspace.
+// Attention of queries [n_rows x heads x dim] to out; is_prompt: most rows follow one another in a sequence. sinks may
+// have no rows. n_ranges: 1, as in prompts, or as many as the longest row has, with shares [n_rows x n_ranges x heads x (dim + 2)] floats of workspace.
 void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache *c,
                          const struct hearth_accel_memory *out, const struct hearth_accel_memory *q,
                          struct hearth_accel_places places, const struct hearth_accel_weight *sinks,
-                         size_t window, float scale, size_t n_ranges,
+                         size_t window, float scale, bool is_prompt, size_t n_ranges,
                          const struct hearth_accel_memory *shares, size_t n_rows);
 
 // ---- checking

@@ -594,7 +594,10 @@ void hearth_check_attend(struct hearth_check *c, const struct hearth_check_atten
     const struct hearth_accel_rotation rotation = {x->n_rot ? turns_there : NULL, x->n_rot, x->neox};
     hearth_accel_store(c->a, &cache, copy, q_there, k_there, place(c, v, x->n_rows * kv_width * sizeof *v),
                        rotation, at, x->n_rows);
-    hearth_accel_attend(c->a, &cache, out, q_there, at, &sink, x->window, 0.125f, n_ranges, shares,
+    hearth_accel_attend(c->a, &cache, out, q_there, at, &sink, x->window, 0.125f, true, n_ranges, shares,
+                        x->n_rows);
+    compare(c, "a prompt's attention", out, right, x->n_rows * width);
+    hearth_accel_attend(c->a, &cache, out, q_there, at, &sink, x->window, 0.125f, false, n_ranges, shares,
                         x->n_rows);
     compare(c, "attention", out, right, x->n_rows * width);
     uint8_t *stored = take(c, x->n_rows * x->n_heads_kv * (row_k + row_v));

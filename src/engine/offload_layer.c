@@ -142,8 +142,8 @@ static void attend(struct hearth_offload *o, const struct hearth_offload_rows *r
     const size_t ranges = rows->is_prompt ? 1 : rows->ranges;
     hearth_accel_attend(o->a, &l->cache, &o->out, &rows->q,
                         (struct hearth_accel_places){&rows->places, &o->pages}, W(l, attn_sinks),
-                        (size_t)hearth_window_of(hp, layer), hp->attn_scale, ranges, &o->shares,
-                        (size_t)rows->n);
+                        (size_t)hearth_window_of(hp, layer), hp->attn_scale, rows->is_prompt, ranges,
+                        &o->shares, (size_t)rows->n);
     quantize(o, &o->out, W(l, attn_out)->k, rows);
     if (adds)
         product_add(o, rows, out, W(l, attn_out), &o->out);

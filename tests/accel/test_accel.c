@@ -188,6 +188,18 @@ static void test_attention(void **state)
                                                      .sinks = kind == 2};
             hearth_check_attend(c, &x);
         }
+    // Heads that share keys and values: more than a group has, such that do not fill it, many rows.
+    static const size_t shared[][2] = {{16, 1}, {20, 1}, {6, 2}, {5, 1}, {40, 2}};
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        hearth_check_attend(c, &(struct hearth_check_attention){.type_k = HEARTH_TYPE_F16,
+                                                                .type_v = HEARTH_TYPE_F16,
+                                                                .n_heads = shared[i][0],
+                                                                .n_heads_kv = shared[i][1],
+                                                                .dim = 64,
+                                                                .window = i % 2 ? 37 : 0,
+                                                                .n_rows = 19,
+                                                                .pos = 55,
+                                                                .sinks = i == 2});
     // Several ranges: at once and apart, with windows that begin in the first, the second, the last one.
     static const size_t windows[] = {0, 100, 1024, 2000};
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)

@@ -316,3 +316,218 @@ KERNEL combine(__global float *out, const __global float *shares, const __global
     normalise(all, out + (row * (size_t)n_heads + (size_t)head) * (size_t)dim, dim, has_sinks,
               has_sinks ? sinks[head] : 0.0f, GROUP);
 }
+
+// ---- prompts
+//
+// A group has up to QUERIES queries of one key/value head: all heads that share it, of rows that follow one another. A page
+// comes to local memory once for all of them. While scores are computed an item has one of the page's positions and
+// four queries, while values are summed two elements of four queries; the largest score and the sum of a query are those
+// of 16 items, a lane each. Keys and values are F16, a head has at most ROWS_DIM elements, a multiple of 16.
+
+#define QUERIES    16
+#define ROWS_DIM   128
+#define KEY_WORDS  (ROWS_DIM / 2 + 4) // so that items read keys from different banks
+#define SCORE_ROWS (QUERIES + 4)
+
+enum { NOTHING, COPY, MERGE };
+
+// What becomes of a query's sums when more comes to them: of the tile's in the range, or of the range's in all.
+struct sums {
+    __local float *max, *sum, *a, *b; // [QUERIES]
+    __local int *what;
+};
+
+#define SUMS(name)                                                                       \
+    __local float name##_max[QUERIES], name##_sum[QUERIES], name##_a[QUERIES], name##_b[QUERIES]; \
+    __local int name##_what[QUERIES];                                                    \
+    struct sums name;                                                                    \
+    name.max = name##_max;                                                               \
+    name.sum = name##_sum;                                                               \
+    name.a = name##_a;                                                                   \
+    name.b = name##_b;                                                                   \
+    name.what = name##_what;
+
+INLINE void add_sums(struct sums s, int i, float max, float sum)
+{
+    if (s.sum[i] == 0.0f) {
+        s.what[i] = COPY;
+        s.max[i] = max;
+        s.sum[i] = sum;
+        return;
+    }
+    const float top = s.max[i] > max ? s.max[i] : max;
+    s.what[i] = MERGE;
+    s.a[i] = exp_of(s.max[i] - top);
+    s.b[i] = exp_of(max - top);
+    s.sum[i] = fma(sum, s.b[i], s.sum[i] * s.a[i]);
+    s.max[i] = top;
+}
+
+INLINE float added(struct sums s, int i, float to, float more)
+{
+    return s.what[i] == COPY ? more : s.what[i] == MERGE ? fma(more, s.b[i], to * s.a[i]) : to;
+}
+
+// Of four queries that lie side by side, with the key of an item.
+INLINE void score_four(float *score, const __local uint *key, const __local float *q, int dim)
+{
+    float acc[4][LANES];
+    UNROLL for (int c = 0; c < 4; c++)
+        UNROLL for (int l = 0; l < LANES; l++)
+            acc[c][l] = 0.0f;
+    for (int i = 0; i < dim; i += LANES)
+        UNROLL for (int l = 0; l < LANES; l++) {
+            const float k = half_of_bits(key[(i + l) / 2] >> 16 * (l % 2));
+            UNROLL for (int c = 0; c < 4; c++)
+                acc[c][l] = fma(k, q[c * ROWS_DIM + i + l], acc[c][l]);
+        }
+    UNROLL for (int c = 0; c < 4; c++) {
+        UNROLL for (int l = 0; l < 8; l++)
+            acc[c][l] += acc[c][l + 8];
+        UNROLL for (int l = 0; l < 4; l++)
+            acc[c][l] += acc[c][l + 4];
+        acc[c][0] += acc[c][2];
+        acc[c][1] += acc[c][3];
+        score[c] = acc[c][0] + acc[c][1];
+    }
+}
+
+// Groups: key/value heads times the parts of those that share one, rows that go together.
+KERNEL_OF(ATTEND_GROUP) attend_rows(__global float *out, const __global float *queries, const __global uchar *pages_at,
+                                    const __global int *places, const __global int *pages, const __global float *sinks,
+                                    int has_sinks, int n_heads, int n_heads_kv, int dim, int window, float scale,
+                                    int n_rows)
+{
+    __local uint keys[TILE * KEY_WORDS] __attribute__((aligned(16)));
+    __local uint values[TILE * ROWS_DIM / 2] __attribute__((aligned(16)));
+    __local float q[QUERIES * ROWS_DIM], scores[TILE * SCORE_ROWS], lane[ATTEND_GROUP], inverse[QUERIES];
+    SUMS(range)
+    SUMS(all)
+    const int per = n_heads / n_heads_kv, together = per < QUERIES ? per : QUERIES, rows = QUERIES / together;
+    const int parts = (per + together - 1) / together, kv = (int)get_group_id(0) / parts;
+    const int before = (int)get_group_id(0) % parts * together, first_head = kv * per + before;
+    const int heads = per - before < together ? per - before : together;
+    const int first_row = (int)get_group_id(1) * rows;
+    const int rows_here = n_rows - first_row < rows ? n_rows - first_row : rows;
+    // The query of an item's lane, and its row; those of the item's elements are four that follow one another.
+    const int own = ITEM / LANES, l = ITEM % LANES, own_row = own / together;
+    const int own_there = own_row < rows_here && own % together < heads;
+    const int pos = places[2 * (first_row + (own_there ? own_row : 0))];
+    const int oldest = window && pos >= window ? pos - window + 1 : 0;
+    const int four = ITEM / TILE * 4, element = ITEM % TILE;
+    float range_out[4][2], all_out[4][2];
+    UNROLL for (int c = 0; c < 4; c++)
+        UNROLL for (int i = 0; i < 2; i++)
+            range_out[c][i] = all_out[c][i] = 0.0f;
+    for (int i = ITEM; i < QUERIES * dim; i += ATTEND_GROUP) {
+        const int s = i / dim, row = s / together, head = s % together;
+        q[s * ROWS_DIM + i % dim] =
+            row < rows_here && head < heads
+                ? queries[((size_t)(first_row + row) * (size_t)n_heads + (size_t)(first_head + head)) * (size_t)dim +
+                          (size_t)(i % dim)]
+                : 0.0f;
+    }
+    if (ITEM < QUERIES)
+        range.sum[ITEM] = range.max[ITEM] = all.sum[ITEM] = all.max[ITEM] = 0.0f;
+    // Rows of one sequence have the same pages.
+    for (int begin_row = 0, end_row; begin_row < rows_here; begin_row = end_row) {
+        const int base = places[2 * (first_row + begin_row) + 1];
+        int first_tile = INT_MAX, last_tile = 0;
+        for (end_row = begin_row; end_row < rows_here && places[2 * (first_row + end_row) + 1] == base; end_row++) {
+            const int at = places[2 * (first_row + end_row)];
+            const int from = window && at >= window ? (at - window + 1) / TILE : 0;
+            first_tile = from < first_tile ? from : first_tile;
+            last_tile = at / TILE > last_tile ? at / TILE : last_tile;
+        }
+        const int is_own = own_there && own_row >= begin_row && own_row < end_row;
+        for (int tile = first_tile; tile <= last_tile; tile++) {
+            const size_t row_words = (size_t)dim / 2;
+            const __global uint4 *page =
+                (const __global uint4 *)(pages_at + ((size_t)pages[base + tile] * (size_t)n_heads_kv + (size_t)kv) *
+                                                        TILE * 2 * row_words * sizeof(uint));
+            SYNC; // what was there is used
+            for (int i = ITEM; i < TILE * dim / 8; i += ATTEND_GROUP) {
+                *(__local uint4 *)(keys + i / (dim / 8) * KEY_WORDS + i % (dim / 8) * 4) = page[i];
+                *(__local uint4 *)(values + i * 4) = page[TILE * dim / 8 + i];
+            }
+            SYNC;
+            float score[4];
+            score_four(score, keys + element * KEY_WORDS, q + four * ROWS_DIM, dim);
+            UNROLL for (int c = 0; c < 4; c++)
+                scores[element * SCORE_ROWS + four + c] = score[c] * scale;
+            SYNC;
+            // Positions [from, end) of the page are the query's; lane l has each 16th of them.
+            const int start = tile * TILE, from = oldest > start ? oldest - start : 0;
+            const int end = !is_own || tile > pos / TILE || tile < oldest / TILE ? from
+                            : pos + 1 - start < TILE                             ? pos + 1 - start
+                                                                                 : TILE;
+            float largest = -INFINITY;
+            for (int i = from + l; i < end; i += LANES)
+                largest = scores[i * SCORE_ROWS + own] > largest ? scores[i * SCORE_ROWS + own] : largest;
+            lane[ITEM] = largest;
+            SYNC;
+            float max = -INFINITY, sum = 0.0f;
+            UNROLL for (int i = 0; i < LANES; i++)
+                max = lane[own * LANES + i] > max ? lane[own * LANES + i] : max;
+            // Those that are not count as nothing; a lane has each of its positions, whatever page it begins in.
+            for (int i = (from + l) % LANES; i < TILE; i += LANES) {
+                __local float *at = scores + i * SCORE_ROWS + own;
+                const int counts = i >= from && i < end;
+                const float e = counts ? exp_of(*at - max) : 0.0f;
+                *at = e;
+                sum = counts ? sum + e : sum;
+            }
+            SYNC;
+            lane[ITEM] = sum;
+            sum_lanes(lane + own * LANES, l);
+            if (l == 0) {
+                range.what[own] = all.what[own] = NOTHING;
+                if (end > from) {
+                    add_sums(range, own, max, lane[own * LANES]);
+                    if (tile % RANGE == RANGE - 1 || tile == pos / TILE) {
+                        add_sums(all, own, range.max[own], range.sum[own]);
+                        range.sum[own] = 0.0f;
+                    }
+                }
+            }
+            SYNC;
+            if (element >= dim / 2)
+                continue;
+            float acc[4][2];
+            UNROLL for (int c = 0; c < 4; c++)
+                acc[c][0] = acc[c][1] = 0.0f;
+            UNROLL_8 for (int i = 0; i < TILE; i++) {
+                const uint two = values[i * (dim / 2) + element];
+                const float low = half_of_bits(two), high = half_of_bits(two >> 16);
+                UNROLL for (int c = 0; c < 4; c++) {
+                    const float by = scores[i * SCORE_ROWS + four + c];
+                    if (by != 0.0f) {
+                        acc[c][0] = fma(by, low, acc[c][0]);
+                        acc[c][1] = fma(by, high, acc[c][1]);
+                    }
+                }
+            }
+            UNROLL for (int c = 0; c < 4; c++)
+                UNROLL for (int i = 0; i < 2; i++) {
+                    range_out[c][i] = added(range, four + c, range_out[c][i], acc[c][i]);
+                    all_out[c][i] = added(all, four + c, all_out[c][i], range_out[c][i]);
+                }
+        }
+    }
+    if (ITEM < QUERIES) {
+        const float sink = has_sinks && ITEM % together < heads ? sinks[first_head + ITEM % together] : 0.0f;
+        const float top = has_sinks && sink > all.max[ITEM] ? sink : all.max[ITEM];
+        const float by = has_sinks ? exp_of(all.max[ITEM] - top) : 1.0f;
+        inverse[ITEM] = divide(by, has_sinks ? fma(all.sum[ITEM], by, exp_of(sink - top)) : all.sum[ITEM]);
+    }
+    SYNC;
+    UNROLL for (int c = 0; c < 4; c++) {
+        const int row = (four + c) / together, head = (four + c) % together;
+        if (row < rows_here && head < heads && element < dim / 2) {
+            __global float *to =
+                out + ((size_t)(first_row + row) * (size_t)n_heads + (size_t)(first_head + head)) * (size_t)dim;
+            to[2 * element] = all_out[c][0] * inverse[four + c];
+            to[2 * element + 1] = all_out[c][1] * inverse[four + c];
+        }
+    }
+}
