@@ -375,12 +375,15 @@ INLINE void score_four(float *score, const __local uint *key, const __local floa
     UNROLL for (int c = 0; c < 4; c++)
         UNROLL for (int l = 0; l < LANES; l++)
             acc[c][l] = 0.0f;
-    for (int i = 0; i < dim; i += LANES)
+    for (int i = 0; i < dim; i += LANES) {
+        const uint4 x = *(const __local uint4 *)(key + i / 2), y = *(const __local uint4 *)(key + i / 2 + 4);
+        const uint two[LANES / 2] = {x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w};
         UNROLL for (int l = 0; l < LANES; l++) {
-            const float k = half_of_bits(key[(i + l) / 2] >> 16 * (l % 2));
+            const float k = half_of_bits(two[l / 2] >> 16 * (l % 2));
             UNROLL for (int c = 0; c < 4; c++)
                 acc[c][l] = fma(k, q[c * ROWS_DIM + i + l], acc[c][l]);
         }
+    }
     UNROLL for (int c = 0; c < 4; c++) {
         UNROLL for (int l = 0; l < 8; l++)
             acc[c][l] += acc[c][l + 8];
