@@ -145,12 +145,24 @@ KERNEL_OF(ROW_GROUP) norm(__global float *out, const __global float *x, const __
     sum_lanes(lane, ITEM);
     const float scale = divide(1.0f, sqrt(divide(lane[0], (float)n) + eps));
     const int is_kept = n <= ROW_PART; // in part, less its mean
-    for (int i = ITEM; i < n; i += ROW_GROUP) {
-        const float v = is_kept ? part[i] : from[i] - mean;
-        const float y = is_layer ? fma(v * scale, w[i], has_bias ? b[i] : 0.0f) : v * scale * w[i];
-        to[i] = y;
-        if (is_kept)
-            part[i] = y;
+    for (int first = ITEM; first < n; first += 8 * ROW_GROUP) {
+        // All that is read comes before all that is written: out may be x.
+        float v[8], by[8], bias[8];
+        UNROLL for (int j = 0; j < 8; j++) {
+            const int i = first + j * ROW_GROUP < n ? first + j * ROW_GROUP : first;
+            v[j] = is_kept ? part[i] : from[i] - mean;
+            by[j] = w[i];
+            bias[j] = has_bias ? b[i] : 0.0f;
+        }
+        UNROLL for (int j = 0; j < 8; j++) {
+            const int i = first + j * ROW_GROUP;
+            if (i >= n)
+                continue;
+            const float y = is_layer ? fma(v[j] * scale, by[j], bias[j]) : v[j] * scale * by[j];
+            to[i] = y;
+            if (is_kept)
+                part[i] = y;
+        }
     }
     if (!has_acts)
         return;
