@@ -597,7 +597,7 @@ static void put_kv_heads(struct putting *p)
         return;
     }
     for (uint32_t i = 0; i < m->n_layer; i++)
-        heads[i] = hearth_hf_is_recurrent(m, i) ? 0 : hearth_hf_heads_kv(m, i);
+        heads[i] = hearth_hf_listed_kv(m, i);
     put_array(p, "attention.head_count_kv", by_kind ? HEARTH_GGUF_I32 : HEARTH_GGUF_U32, heads);
 }
 

@@ -236,7 +236,44 @@ static void test_logits(void **state)
 
 // ---- number formats
 
+static void expect_same_data(const char *one, const char *two)
+{
+    struct hearth_gguf *a, *b;
+    CHECK(hearth_gguf_open(&a, one, &check_error));
+    CHECK(hearth_gguf_open(&b, two, &check_error));
+    assert_int_equal(hearth_gguf_n_tensors(a), hearth_gguf_n_tensors(b));
+    for (uint64_t k = 0; k < hearth_gguf_n_tensors(a); k++) {
+        const struct hearth_gguf_tensor *s = hearth_gguf_tensor_at(a, k);
+        const struct hearth_gguf_tensor *t = hearth_gguf_tensor(b, s->name.s);
+        assert_non_null(t);
+        assert_int_equal(s->type, t->type);
+        assert_int_equal(s->bytes, t->bytes);
+        uint8_t *x = malloc(s->bytes), *y = malloc(s->bytes);
+        CHECK(hearth_gguf_read(a, s, x, 0, s->bytes, &check_error));
+        CHECK(hearth_gguf_read(b, t, y, 0, s->bytes, &check_error));
+        assert_memory_equal(x, y, s->bytes);
+        free(x);
+        free(y);
+    }
+    hearth_gguf_close(&a);
+    hearth_gguf_close(&b);
+}
+
 // The same file comes of converting at once and of converting to F32 first.
+static void expect_same_way(const char *hf, const char *type)
+{
+    const struct hearth_recipe *recipe = hearth_recipe_by_name(type);
+    const struct hearth_convert_params params = {.recipe = recipe, .n_threads = 1};
+    const struct hearth_quantize_params quantize = {.recipe = recipe, .n_threads = 1};
+    char one[300], two[300], f32[300];
+    snprintf(one, sizeof one, "%s", in_folder("one.gguf"));
+    snprintf(two, sizeof two, "%s", in_folder("two.gguf"));
+    snprintf(f32, sizeof f32, "%s", in_folder("f32.gguf"));
+    CHECK(hearth_quantize(f32, two, &quantize, NULL, &check_error));
+    CHECK(hearth_convert(hf, one, &params, NULL, &check_error));
+    expect_same_data(one, two);
+}
+
 static void test_types(void **state)
 {
     (void)state;
@@ -244,32 +281,35 @@ static void test_types(void **state)
     static const char *const models[] = {"llama", "opt", "mixtral"};
     for (size_t m = 0; m < 3; m++) {
         CHECK(convert(models[m], "F32", in_folder("f32.gguf"), &check_error));
-        for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-            const struct hearth_quantize_params params = {.recipe = hearth_recipe_by_name(types[i]),
-                                                          .n_threads = 1};
-            struct hearth_gguf *a, *b;
-            CHECK(hearth_quantize(in_folder("f32.gguf"), in_folder("two.gguf"), &params, NULL, &check_error));
-            CHECK(convert(models[m], types[i], in_folder("one.gguf"), &check_error));
-            CHECK(hearth_gguf_open(&a, in_folder("one.gguf"), &check_error));
-            CHECK(hearth_gguf_open(&b, in_folder("two.gguf"), &check_error));
-            assert_int_equal(hearth_gguf_n_tensors(a), hearth_gguf_n_tensors(b));
-            for (uint64_t k = 0; k < hearth_gguf_n_tensors(a); k++) {
-                const struct hearth_gguf_tensor *s = hearth_gguf_tensor_at(a, k);
-                const struct hearth_gguf_tensor *t = hearth_gguf_tensor(b, s->name.s);
-                assert_non_null(t);
-                assert_int_equal(s->type, t->type);
-                assert_int_equal(s->bytes, t->bytes);
-                uint8_t *x = malloc(s->bytes), *y = malloc(s->bytes);
-                CHECK(hearth_gguf_read(a, s, x, 0, s->bytes, &check_error));
-                CHECK(hearth_gguf_read(b, t, y, 0, s->bytes, &check_error));
-                assert_memory_equal(x, y, s->bytes);
-                free(x);
-                free(y);
-            }
-            hearth_gguf_close(&a);
-            hearth_gguf_close(&b);
-        }
+        for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+            expect_same_way(make_hf(models[m]), types[i]);
     }
+}
+
+// Wide enough for blocks.
+static json_int_t wide(json_int_t n)
+{
+    return n == 4 || n == 8 ? 16 : n == 32 ? 96 : n == 16 || n == 48 ? 4 * n : n;
+}
+
+// Recipes go by the first layer's heads, which are none where it does not attend.
+static void test_first_layer(void **state)
+{
+    (void)state;
+    char path[300];
+    struct hearth_gguf *g;
+    make_hf("lfm2");
+    change("config.json", "\"hidden_size\":16", "\"hidden_size\":64");
+    change("config.json", "\"intermediate_size\":48", "\"intermediate_size\":144");
+    change("config.json", "\"num_key_value_heads\":2", "\"num_key_value_heads\":1");
+    resize_weights(wide);
+    const struct hearth_convert_params params = {.recipe = hearth_recipe_by_name("F32"), .n_threads = 1};
+    CHECK(hearth_convert(hf_folder, in_folder("f32.gguf"), &params, NULL, &check_error));
+    expect_same_way(hf_folder, "Q2_K");
+    snprintf(path, sizeof path, "%s", in_folder("one.gguf"));
+    CHECK(hearth_gguf_open(&g, path, &check_error));
+    assert_int_equal(hearth_gguf_tensor(g, "blk.1.attn_v.weight")->type, HEARTH_TYPE_Q4_0); // for Q3_K
+    hearth_gguf_close(&g);
 }
 
 // ---- tokenizers
@@ -534,11 +574,11 @@ static void test_activations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_llama_cpp),     cmocka_unit_test(test_logits),
-        cmocka_unit_test(test_types),         cmocka_unit_test(test_tokenizers),
-        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_code),
-        cmocka_unit_test(test_large_weights), cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_activations),
+        cmocka_unit_test(test_llama_cpp),  cmocka_unit_test(test_logits),
+        cmocka_unit_test(test_types),      cmocka_unit_test(test_first_layer),
+        cmocka_unit_test(test_tokenizers), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_code),       cmocka_unit_test(test_large_weights),
+        cmocka_unit_test(test_stopped),    cmocka_unit_test(test_activations),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_hf_folders);
 }

@@ -339,12 +339,9 @@ static void test_templates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_silent_configs),
-        cmocka_unit_test(test_published_configs),
-        cmocka_unit_test(test_outer_configs),
-        cmocka_unit_test(test_token_types),
-        cmocka_unit_test(test_added_tokens),
-        cmocka_unit_test(test_pretokenizers),
+        cmocka_unit_test(test_silent_configs), cmocka_unit_test(test_published_configs),
+        cmocka_unit_test(test_outer_configs),  cmocka_unit_test(test_token_types),
+        cmocka_unit_test(test_added_tokens),   cmocka_unit_test(test_pretokenizers),
         cmocka_unit_test(test_templates),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_hf_folders);

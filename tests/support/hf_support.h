@@ -128,6 +128,47 @@ static inline void change_end(const char *file, const uint8_t *bytes, size_t n)
     free(all);
 }
 
+// Gives the folder's weights other sizes, each other_size() of what it was, and zeros.
+static inline void resize_weights(json_int_t (*other_size)(json_int_t))
+{
+    char path[700];
+    size_t size, n_header = 0;
+    uint64_t n;
+    json_int_t end = 0;
+    const char *name;
+    json_t *entry;
+    snprintf(path, sizeof path, "%s/model.safetensors", hf_folder);
+    char *all = read_all(path, &size);
+    memcpy(&n, all, sizeof n);
+    json_t *header = json_loadb(all + sizeof n, (size_t)n, 0, NULL);
+    assert_non_null(header);
+    json_object_foreach(header, name, entry)
+    {
+        json_t *shape = json_object_get(entry, "shape");
+        json_int_t bytes = 2; // of one number
+        for (size_t i = 0; i < json_array_size(shape); i++) {
+            const json_int_t other = other_size(json_integer_value(json_array_get(shape, i)));
+            json_array_set_new(shape, i, json_integer(other));
+            bytes *= other;
+        }
+        if (shape)
+            json_object_set_new(entry, "data_offsets", json_pack("[II]", end, end + bytes));
+        end += shape ? bytes : 0;
+    }
+    char *text = json_dumps(header, JSON_COMPACT);
+    n = n_header = strlen(text);
+    unlink(path); // a link
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(&n, 1, sizeof n, f), sizeof n);
+    assert_int_equal(fwrite(text, 1, n_header, f), n_header);
+    fclose(f);
+    assert_int_equal(truncate(path, (off_t)(sizeof n + n_header) + end), 0);
+    free(text);
+    free(all);
+    json_decref(header);
+}
+
 static inline void drop(const char *file)
 {
     char path[700];
