@@ -246,6 +246,26 @@ static void test_token_types(void **state)
     hearth_gguf_close(&g);
 }
 
+// Pieces of a tokenizer.model that users define are usual ones, unless tokenizer_config.json adds them.
+static void test_user_pieces(void **state)
+{
+    (void)state;
+    struct hearth_gguf *g;
+    make_hf("mistral");
+    change_bytes("tokenizer.model", "\x02he\x15\0\0\x80\xbf\x18\x01", "\x02he\x15\0\0\x80\xbf\x18\x04", 10);
+    change_bytes("tokenizer.model", "\x02in\x15\0\0\x80\xc0\x18\x01", "\x02in\x15\0\0\x80\xc0\x18\x04", 10);
+    change("tokenizer_config.json", "\"added_tokens_decoder\":{",
+           "\"added_tokens_decoder\":{\"263\":{\"content\":\"in\"},");
+    CHECK(convert_changed(&(struct hearth_convert_params){0}, &check_error));
+    CHECK(hearth_gguf_open(&g, in_folder("out.gguf"), &check_error));
+    const struct hearth_gguf_kv *types = hearth_gguf_find(g, "tokenizer.ggml.token_type");
+    const struct hearth_gguf_kv *scores = hearth_gguf_find(g, "tokenizer.ggml.scores");
+    assert_int_equal(hearth_gguf_kv_i64(types, 260), 1);
+    assert_true(hearth_gguf_kv_f64(scores, 260) == -1);
+    assert_int_equal(hearth_gguf_kv_i64(types, 263), 4);
+    hearth_gguf_close(&g);
+}
+
 #define SPLIT(regex)                                                                                         \
     "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex "\"},\"behavior\":\"Isolated\",\"invert\":false},"
 #define MARKED_WORD(lines)                                                                                   \
@@ -341,8 +361,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_silent_configs), cmocka_unit_test(test_published_configs),
         cmocka_unit_test(test_outer_configs),  cmocka_unit_test(test_token_types),
-        cmocka_unit_test(test_added_tokens),   cmocka_unit_test(test_pretokenizers),
-        cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_user_pieces),    cmocka_unit_test(test_added_tokens),
+        cmocka_unit_test(test_pretokenizers),  cmocka_unit_test(test_templates),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_hf_folders);
 }

@@ -128,6 +128,25 @@ static inline void change_end(const char *file, const uint8_t *bytes, size_t n)
     free(all);
 }
 
+// Gives the bytes at the first place of a text in a file of the folder, which may be no text, other values.
+static inline void change_bytes(const char *file, const char *from, const char *to, size_t n)
+{
+    char path[700];
+    size_t size, at = 0;
+    snprintf(path, sizeof path, "%s/%s", hf_folder, file);
+    char *all = read_all(path, &size);
+    while (at + n < size && memcmp(all + at, from, n) != 0)
+        at++;
+    assert_true(at + n < size);
+    memcpy(all + at, to, n);
+    unlink(path); // a link
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(all, 1, size, f), size);
+    fclose(f);
+    free(all);
+}
+
 // Gives the folder's weights other sizes, each other_size() of what it was, and zeros.
 static inline void resize_weights(json_int_t (*other_size)(json_int_t))
 {
