@@ -8,15 +8,20 @@
 
 // ---- configs that leave out what transformers takes by default
 
-static void write_config(const char *text)
+static void write_file(const char *name, const char *text)
 {
     char path[700];
-    snprintf(path, sizeof path, "%s/config.json", hf_folder);
-    unlink(path);
+    snprintf(path, sizeof path, "%s/%s", hf_folder, name);
+    unlink(path); // a link
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     fputs(text, f);
     fclose(f);
+}
+
+static void write_config(const char *text)
+{
+    write_file("config.json", text);
 }
 
 // The golden model's folder gives one file, byte by byte, with a config that says all and one that does not.
@@ -266,6 +271,43 @@ static void test_user_pieces(void **state)
     hearth_gguf_close(&g);
 }
 
+static json_int_t code_llama(json_int_t n)
+{
+    return n == 288 ? 32016 : n;
+}
+
+static void expect_u32(const struct hearth_gguf *g, const char *key, uint32_t want)
+{
+    uint32_t value = 0;
+    CHECK(hearth_gguf_u32(g, key, true, &value, &check_error));
+    assert_int_equal(value, want);
+}
+
+// Code Llama is known by the size of its vocabulary, and its tokens around a gap by their ids; files may say others.
+static void test_code_llama(void **state)
+{
+    (void)state;
+    for (int other = 0; other < 2; other++) {
+        struct hearth_gguf *g;
+        make_hf("relullama");
+        resize_weights(code_llama);
+        change("config.json", "\"vocab_size\":288", "\"vocab_size\":32016");
+        if (other)
+            change("config.json", "{", "{\"middle_token_id\":7,");
+        change("tokenizer_config.json", "\"added_tokens_decoder\":{",
+               "\"added_tokens_decoder\":{\"32010\":{\"content\":\"<EOT>\",\"special\":true},");
+        write_file("generation_config.json", "{\"eos_token_id\":[2,32010,9]}");
+        CHECK(convert_changed(&(struct hearth_convert_params){0}, &check_error));
+        CHECK(hearth_gguf_open(&g, in_folder("out.gguf"), &check_error));
+        expect_u32(g, "tokenizer.ggml.prefix_token_id", 32007);
+        expect_u32(g, "tokenizer.ggml.suffix_token_id", 32008);
+        expect_u32(g, "tokenizer.ggml.middle_token_id", other ? 7 : 32009);
+        expect_u32(g, "tokenizer.ggml.eot_token_id", 32010);
+        expect_u32(g, "tokenizer.ggml.eom_token_id", 9);
+        hearth_gguf_close(&g);
+    }
+}
+
 #define SPLIT(regex)                                                                                         \
     "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex "\"},\"behavior\":\"Isolated\",\"invert\":false},"
 #define MARKED_WORD(lines)                                                                                   \
@@ -363,6 +405,7 @@ int main(void)
         cmocka_unit_test(test_outer_configs),  cmocka_unit_test(test_token_types),
         cmocka_unit_test(test_user_pieces),    cmocka_unit_test(test_added_tokens),
         cmocka_unit_test(test_pretokenizers),  cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_code_llama),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_hf_folders);
 }
