@@ -2,6 +2,7 @@
 // What the files beside a Hugging Face folder's weights say: configurations, also those that leave out what transformers
 // takes by default, tokenizers, chat templates.
 #include <math.h>
+#include <sys/resource.h>
 
 #include "convert/hf_model.h"
 #include "hf_support.h"
@@ -375,6 +376,32 @@ static void test_added_tokens(void **state)
 }
 
 // Of templates whose names become the same key the first one counts.
+// Most memory that the program has had, in MiB.
+static long most_memory(void)
+{
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+#ifdef __APPLE__ // bytes there, KiB elsewhere
+    usage.ru_maxrss /= 1024;
+#endif
+    return usage.ru_maxrss / 1024;
+}
+
+// A merge of many spaces takes memory for what becomes of them, and no more.
+static void test_spaces_in_merges(void **state)
+{
+    (void)state;
+    enum { N = 12000 };
+    static char merges[N + 64];
+    make_hf("llama");
+    snprintf(merges, sizeof merges, "\"merges\":[[\"%*s\",\"x\"],", N, "");
+    change("tokenizer.json", "\"merges\":[", merges);
+    const long before = most_memory();
+    struct hearth_error err;
+    (void)convert_changed(&(struct hearth_convert_params){0}, &err);
+    assert_in_range(most_memory() - before, 0, 99);
+}
+
 static void test_templates(void **state)
 {
     (void)state;
@@ -401,11 +428,11 @@ static void test_templates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_silent_configs), cmocka_unit_test(test_published_configs),
-        cmocka_unit_test(test_outer_configs),  cmocka_unit_test(test_token_types),
-        cmocka_unit_test(test_user_pieces),    cmocka_unit_test(test_added_tokens),
-        cmocka_unit_test(test_pretokenizers),  cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_code_llama),
+        cmocka_unit_test(test_silent_configs),   cmocka_unit_test(test_published_configs),
+        cmocka_unit_test(test_outer_configs),    cmocka_unit_test(test_token_types),
+        cmocka_unit_test(test_user_pieces),      cmocka_unit_test(test_added_tokens),
+        cmocka_unit_test(test_pretokenizers),    cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_spaces_in_merges), cmocka_unit_test(test_code_llama),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_hf_folders);
 }
