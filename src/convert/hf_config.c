@@ -320,6 +320,15 @@ static int read_period(struct hearth_hf_model *m, const json_t *types, struct he
     return rc;
 }
 
+// How many of Qwen's layers have the window: those from max_window_layers on. Those with experts have no such number.
+static int read_sliding(struct hearth_hf_model *m, size_t *sliding, struct hearth_error *err)
+{
+    uint32_t first = strcmp(m->family->arch, "qwen3moe") ? 28 : 0;
+    const int rc = u32(m, "max_window_layers", false, &first, err);
+    *sliding = first >= m->n_layer ? 0 : m->n_layer - first;
+    return rc;
+}
+
 static int read_window(struct hearth_hf_model *m, struct hearth_error *err)
 {
     const json_t *root = m->config.root, *types = json_object_get(root, "layer_types"), *type;
@@ -328,19 +337,16 @@ static int read_window(struct hearth_hf_model *m, struct hearth_error *err)
     if (is_qwen && !json_is_true(json_object_get(root, "use_sliding_window")))
         return HEARTH_OK;
     if (!json_is_null(json_object_get(root, "sliding_window"))) // which says that there is none
-        m->window = m->family->defaults.window;
+        m->window = is_qwen ? 4096 : m->family->defaults.window;
     int rc = u32(m, "sliding_window", false, &m->window, err);
     if (rc || !m->window || m->family->window_heads)
         return rc;
     size_t i, sliding = 0;
     json_array_foreach(types, i, type) sliding += hearth_json_is(type, "sliding_attention");
-    uint32_t first = 0;
-    if (is_qwen && !json_is_array(types)) {
-        rc = u32(m, "max_window_layers", false, &first, err);
-        sliding = first == 0 ? m->n_layer : 1;
-    } else if (!json_is_array(types)) {
+    if (is_qwen && !json_is_array(types))
+        rc = read_sliding(m, &sliding, err);
+    else if (!json_is_array(types))
         sliding = m->n_layer;
-    }
     if (m->family->window_period)
         return rc ? rc : read_period(m, types, err);
     if (!rc && sliding == 0)

@@ -110,6 +110,46 @@ static void test_silent_configs(void **state)
                 "\"text_config\":{" QWEN35_SAID ",\"full_attention_interval\":3}}");
 }
 
+// Of Qwen's models the layers from a certain one on have a window, as transformers reads it.
+static void test_window_layers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *class, *says;
+        int window; // -1: refused, as layers differ
+    } cases[] = {{"Qwen2ForCausalLM", "\"sliding_window\":512,\"max_window_layers\":0", 512},
+                 {"Qwen2ForCausalLM", "\"sliding_window\":512,\"max_window_layers\":21", -1},
+                 {"Qwen2ForCausalLM", "\"sliding_window\":512,\"max_window_layers\":35", -1},
+                 {"Qwen2ForCausalLM", "\"sliding_window\":512,\"max_window_layers\":36", 0},
+                 {"Qwen2ForCausalLM", "\"sliding_window\":512,\"max_window_layers\":70", 0},
+                 {"Qwen2ForCausalLM", "\"sliding_window\":512", -1}, // from layer 28 on
+                 {"Qwen2ForCausalLM", "\"max_window_layers\":0", 4096},
+                 {"Qwen2ForCausalLM", "\"sliding_window\":null,\"max_window_layers\":0", 0},
+                 {"Qwen3ForCausalLM", "\"sliding_window\":512,\"max_window_layers\":36", 0},
+                 {"Qwen3MoeForCausalLM", "\"sliding_window\":512", 512}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hearth_hf_model m;
+        char config[1024];
+        make_hf("qwen2");
+        snprintf(config, sizeof config,
+                 "{\"architectures\":[\"%s\"],\"hidden_size\":2048,\"intermediate_size\":11008,"
+                 "\"num_attention_heads\":16,\"num_hidden_layers\":36,\"num_key_value_heads\":2,"
+                 "\"max_position_embeddings\":32768,\"rms_norm_eps\":1e-6,\"vocab_size\":151936,"
+                 "\"hidden_act\":\"silu\",\"num_experts\":8,\"num_experts_per_tok\":2,"
+                 "\"moe_intermediate_size\":768,\"use_sliding_window\":true,%s}",
+                 cases[i].class, cases[i].says);
+        write_config(config);
+        if (cases[i].window < 0) {
+            REFUSED(hearth_hf_model_open(&m, hf_folder, NULL, &check_error), HEARTH_E_UNSUPPORTED,
+                    "windows that differ by layer");
+        } else {
+            CHECK(hearth_hf_model_open(&m, hf_folder, NULL, &check_error));
+            assert_int_equal(m.window, cases[i].window);
+        }
+        hearth_hf_model_close(&m);
+    }
+}
+
 // Configs as they are published.
 static void test_published_configs(void **state)
 {
@@ -428,11 +468,12 @@ static void test_templates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_silent_configs),   cmocka_unit_test(test_published_configs),
-        cmocka_unit_test(test_outer_configs),    cmocka_unit_test(test_token_types),
-        cmocka_unit_test(test_user_pieces),      cmocka_unit_test(test_added_tokens),
-        cmocka_unit_test(test_pretokenizers),    cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_spaces_in_merges), cmocka_unit_test(test_code_llama),
+        cmocka_unit_test(test_silent_configs),    cmocka_unit_test(test_window_layers),
+        cmocka_unit_test(test_published_configs), cmocka_unit_test(test_outer_configs),
+        cmocka_unit_test(test_token_types),       cmocka_unit_test(test_user_pieces),
+        cmocka_unit_test(test_added_tokens),      cmocka_unit_test(test_pretokenizers),
+        cmocka_unit_test(test_templates),         cmocka_unit_test(test_spaces_in_merges),
+        cmocka_unit_test(test_code_llama),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_hf_folders);
 }
