@@ -241,8 +241,9 @@ static int read_rope_of_windows(struct hearth_hf_model *m, const json_t *rope, s
 static int read_part(struct hearth_hf_model *m, const json_t *rope, double share, struct hearth_error *err)
 {
     const json_t *sections = json_object_get(rope, "mrope_section");
-    m->n_rot = (uint32_t)(share * m->head_dim);
-    if (!(share > 0 && share < 1) || !m->n_rot || m->n_rot % 2)
+    const bool is_part = share > 0 && share < 1; // what is none may be too large for an integer
+    m->n_rot = is_part ? (uint32_t)(share * m->head_dim) : 0;
+    if (!m->n_rot || m->n_rot % 2)
         return hearth_fail(err, HEARTH_E_FORMAT,
                            "%s: \"partial_rotary_factor\" %g of %u dimensions cannot be", m->config.path,
                            share, m->head_dim);

@@ -409,6 +409,11 @@ static void test_refusals(void **state)
                    HEARTH_E_UNSUPPORTED, "3 heads of 16 values with 2 heads of 16 keys");
     REFUSED_CHANGE("qwen35", config, "\"partial_rotary_factor\":0.5", "\"partial_rotary_factor\":1.5",
                    HEARTH_E_FORMAT, "\"partial_rotary_factor\" 1.5");
+    // Too large for an integer, so it must be checked before it is one: -fsanitize=float-cast-overflow sees it.
+    REFUSED_CHANGE("qwen35", config, "\"partial_rotary_factor\":0.5", "\"partial_rotary_factor\":1e300",
+                   HEARTH_E_FORMAT, "\"partial_rotary_factor\" 1e+300");
+    REFUSED_CHANGE("qwen35", config, "\"partial_rotary_factor\":0.5", "\"partial_rotary_factor\":-1e300",
+                   HEARTH_E_FORMAT, "\"partial_rotary_factor\" -1e+300");
     REFUSED_CHANGE("qwen35moe", config, "\"num_experts\":6", "\"num_experts\":7", HEARTH_E_FORMAT,
                    "where [7, 16]");
     REFUSED_CHANGE("deepseek-v2", config, "\"v_head_dim\":6", "\"v_head_dim\":8", HEARTH_E_FORMAT,
