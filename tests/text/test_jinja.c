@@ -321,9 +321,21 @@ static void test_json(void **state)
     check("numbers", "{{ v }}",
           "{\"v\": [1, -2, 3.0, 1e2, 12345678901234567890, \"\\u00e4\\ud83e\\udd8a\\ud800\"]}",
           "[1, -2, 3.0, 100.0, 1.2345678901234567e+19, '\xC3\xA4\xF0\x9F\xA6\x8A\xEF\xBF\xBD']");
-    static const char *const bad[] = {
-        "{",    "{\"a\"}",        "{\"a\":}",        "{\"a\":1,}",       "[1", "{\"a\":01}", "{\"a\":tru}",
-        "{} x", "{\"a\":\"\n\"}", "{\"a\":\"\\x\"}", "{\"a\":\"\xFF\"}", ""};
+    static const char *const bad[] = {"{",
+                                      "{\"a\"}",
+                                      "{\"a\":}",
+                                      "{\"a\":1,}",
+                                      "[1",
+                                      "{\"a\":01}",
+                                      "{\"a\":tru}",
+                                      "{} x",
+                                      "{\"a\":\"\n\"}",
+                                      "{\"a\":\"\\x\"}",
+                                      "{\"a\":\"\xFF\"}",
+                                      "",
+                                      "{\"a\":\"\xC3\\n\"}",
+                                      "{\"a\":\"\\n\xFF\\n\"}",
+                                      "{\"a\":\"\xE2\x82\\u0041\"}"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct hearth_error err = {0};
         assert_null(render("", bad[i], &err));
