@@ -370,7 +370,7 @@ static int choose_types(struct converter *c)
                                               .n_layers = m->n_layer,
                                               .n_experts = m->n_expert,
                                               .n_heads = m->n_head,
-                                              .n_kv_heads = m->n_head_kv,
+                                              .n_kv_heads = hearth_hf_listed_kv(m, 0),
                                               .tensors = c->as_f32,
                                               .n_tensors = n};
     const int rc = hearth_recipe_choose_for(c->params->recipe, c->params->pure, &model, c->choices, c->err);

@@ -241,8 +241,9 @@ static int read_rope_of_windows(struct hearth_hf_model *m, const json_t *rope, s
 static int read_part(struct hearth_hf_model *m, const json_t *rope, double share, struct hearth_error *err)
 {
     const json_t *sections = json_object_get(rope, "mrope_section");
-    m->n_rot = (uint32_t)(share * m->head_dim);
-    if (!(share > 0 && share < 1) || !m->n_rot || m->n_rot % 2)
+    const bool is_part = share > 0 && share < 1; // what is none may be too large for an integer
+    m->n_rot = is_part ? (uint32_t)(share * m->head_dim) : 0;
+    if (!m->n_rot || m->n_rot % 2)
         return hearth_fail(err, HEARTH_E_FORMAT,
                            "%s: \"partial_rotary_factor\" %g of %u dimensions cannot be", m->config.path,
                            share, m->head_dim);
@@ -320,6 +321,15 @@ static int read_period(struct hearth_hf_model *m, const json_t *types, struct he
     return rc;
 }
 
+// How many of Qwen's layers have the window: those from max_window_layers on. Those with experts have no such number.
+static int read_sliding(struct hearth_hf_model *m, size_t *sliding, struct hearth_error *err)
+{
+    uint32_t first = strcmp(m->family->arch, "qwen3moe") ? 28 : 0;
+    const int rc = u32(m, "max_window_layers", false, &first, err);
+    *sliding = first >= m->n_layer ? 0 : m->n_layer - first;
+    return rc;
+}
+
 static int read_window(struct hearth_hf_model *m, struct hearth_error *err)
 {
     const json_t *root = m->config.root, *types = json_object_get(root, "layer_types"), *type;
@@ -328,19 +338,16 @@ static int read_window(struct hearth_hf_model *m, struct hearth_error *err)
     if (is_qwen && !json_is_true(json_object_get(root, "use_sliding_window")))
         return HEARTH_OK;
     if (!json_is_null(json_object_get(root, "sliding_window"))) // which says that there is none
-        m->window = m->family->defaults.window;
+        m->window = is_qwen ? 4096 : m->family->defaults.window;
     int rc = u32(m, "sliding_window", false, &m->window, err);
     if (rc || !m->window || m->family->window_heads)
         return rc;
     size_t i, sliding = 0;
     json_array_foreach(types, i, type) sliding += hearth_json_is(type, "sliding_attention");
-    uint32_t first = 0;
-    if (is_qwen && !json_is_array(types)) {
-        rc = u32(m, "max_window_layers", false, &first, err);
-        sliding = first == 0 ? m->n_layer : 1;
-    } else if (!json_is_array(types)) {
+    if (is_qwen && !json_is_array(types))
+        rc = read_sliding(m, &sliding, err);
+    else if (!json_is_array(types))
         sliding = m->n_layer;
-    }
     if (m->family->window_period)
         return rc ? rc : read_period(m, types, err);
     if (!rc && sliding == 0)
@@ -597,7 +604,7 @@ static void put_kv_heads(struct putting *p)
         return;
     }
     for (uint32_t i = 0; i < m->n_layer; i++)
-        heads[i] = hearth_hf_is_recurrent(m, i) ? 0 : hearth_hf_heads_kv(m, i);
+        heads[i] = hearth_hf_listed_kv(m, i);
     put_array(p, "attention.head_count_kv", by_kind ? HEARTH_GGUF_I32 : HEARTH_GGUF_U32, heads);
 }
 

@@ -187,6 +187,12 @@ static inline uint32_t hearth_hf_heads_kv(const struct hearth_hf_model *m, uint3
     return m->family->window_heads && !hearth_hf_is_windowed(m, layer) ? m->full_head_kv : m->n_head_kv;
 }
 
+// What the file says of the layer: where it lists layers, those that do not attend have none.
+static inline uint32_t hearth_hf_listed_kv(const struct hearth_hf_model *m, uint32_t layer)
+{
+    return !m->family->has_delta && hearth_hf_is_recurrent(m, layer) ? 0 : hearth_hf_heads_kv(m, layer);
+}
+
 // Reads config.json. `activation` replaces what it says (NULL: nothing). HEARTH_E_UNSUPPORTED: a family or a
 // setting that Hearth does not run, by name. HEARTH_E_FORMAT, HEARTH_E_IO, HEARTH_E_MEMORY. Close it in any
 // case.

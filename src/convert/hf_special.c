@@ -218,6 +218,42 @@ static int put_chat_template(const struct hearth_hf_vocab *v, const struct put *
     return rc;
 }
 
+// ---- tokens around a gap in code
+
+#define CODE_LLAMA_VOCAB 32016
+#define CODE_LLAMA_EOT   32010
+
+// Code Llama's tokens around a gap to fill have names and ids, but no file says so. As llama.cpp's converter, which knows
+// these models by the size of their vocabulary.
+static bool is_code_llama(const struct hearth_hf_vocab *v)
+{
+    return v->n == CODE_LLAMA_VOCAB && !strcmp(v->m->family->arch, "llama");
+}
+
+static int32_t code_llama_id(const struct hearth_hf_vocab *v, const char *name, int32_t usual)
+{
+    const json_t *text = text_of(v, name);
+    int32_t id = text ? hearth_hf_vocab_find(v, hearth_json_bytes(text)) : -1;
+    if (id < 0)
+        id = id_of(v, v->m->config.root, name);
+    return id < 0 ? usual : id;
+}
+
+static int put_code_llama(const struct hearth_hf_vocab *v, const struct put *p)
+{
+    static const struct {
+        const char *name;
+        int32_t id;
+    } tokens[] = {{"prefix", 32007}, {"suffix", 32008}, {"middle", 32009}, {"eot", CODE_LLAMA_EOT}};
+    int rc = HEARTH_OK;
+    for (size_t i = 0; i < sizeof tokens / sizeof tokens[0] && is_code_llama(v) && !rc; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", tokens[i].name);
+        rc = hearth_gguf_put_u32(p->w, key, (uint32_t)code_llama_id(v, tokens[i].name, tokens[i].id), p->err);
+    }
+    return rc;
+}
+
 // ---- other ends of a generation
 
 // generation_config.json may name several tokens that end a text. Readers know most by their names; for two
@@ -235,14 +271,15 @@ static int put_more_ends(const struct hearth_hf_vocab *v, const struct put *p)
                                            .merges = v->merges,
                                            .bos = v->ids[HEARTH_HF_BOS],
                                            .eos = v->ids[HEARTH_HF_EOS],
-                                           .eot = -1,
+                                           .eot = is_code_llama(v) ? code_llama_id(v, "eot", CODE_LLAMA_EOT)
+                                                                   : -1,
                                            .unk = v->ids[HEARTH_HF_UNK],
                                            .pad = -1};
     struct hearth_vocab *vocab;
     // This is the vocabulary that the file will have: what is wrong with it shows now.
     int rc = hearth_vocab_create(&vocab, &spec, v->m->folder, p->err);
     const json_t *ids = json_object_get(v->generation.root, "eos_token_id");
-    size_t n = 0;
+    size_t n = is_code_llama(v); // which has the first key already
     for (size_t i = 0; i < (json_is_array(ids) ? json_array_size(ids) : 1) && !rc; i++) {
         const json_t *id = json_is_array(ids) ? json_array_get(ids, i) : ids;
         const json_int_t t = json_integer_value(id);
@@ -280,5 +317,7 @@ int hearth_hf_special_put(const struct hearth_hf_vocab *v, struct hearth_gguf_wr
             rc = hearth_gguf_put_bool(w, flags[i].key, flags[i].value, err);
     if (!rc)
         rc = put_chat_template(v, &p);
+    if (!rc)
+        rc = put_code_llama(v, &p);
     return rc ? rc : put_more_ends(v, &p);
 }

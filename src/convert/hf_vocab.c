@@ -8,23 +8,30 @@
 #include "base/log.h"
 #include "base/memory.h"
 
-struct hearth_str hearth_hf_vocab_join(struct hearth_hf_vocab *v, struct hearth_str a, struct hearth_str b)
+char *hearth_hf_vocab_take(struct hearth_hf_vocab *v, size_t n)
 {
     if (v->n_made == v->cap_made) {
         const size_t cap = v->cap_made ? 2 * v->cap_made : 256;
         char **made = hearth_reallocarray(v->made, cap, sizeof *made);
         if (!made)
-            return (struct hearth_str){NULL, 0};
+            return NULL;
         v->made = made;
         v->cap_made = cap;
     }
-    char *s = malloc(a.n + b.n + 1);
+    char *s = malloc(n + 1);
+    if (s)
+        v->made[v->n_made++] = s;
+    return s;
+}
+
+struct hearth_str hearth_hf_vocab_join(struct hearth_hf_vocab *v, struct hearth_str a, struct hearth_str b)
+{
+    char *s = hearth_hf_vocab_take(v, a.n + b.n);
     if (!s)
         return (struct hearth_str){NULL, 0};
     memcpy(s, a.s, a.n);
     memcpy(s + a.n, b.s, b.n);
     s[a.n + b.n] = '\0';
-    v->made[v->n_made++] = s;
     return (struct hearth_str){s, a.n + b.n};
 }
 

@@ -49,6 +49,8 @@ struct hearth_hf_vocab {
 void hearth_hf_vocab_free(struct hearth_hf_vocab *v);
 // Takes the arrays for all tokens, which are unused at first.
 int hearth_hf_vocab_reserve(struct hearth_hf_vocab *v, bool scores, struct hearth_error *err);
+// Memory for a text of n bytes and a zero that lives as long as the vocabulary; NULL: no memory.
+char *hearth_hf_vocab_take(struct hearth_hf_vocab *v, size_t n);
 // A text of a and b that lives as long as the vocabulary; NULL s: no memory.
 struct hearth_str hearth_hf_vocab_join(struct hearth_hf_vocab *v, struct hearth_str a, struct hearth_str b);
 // Sets a token that was added to the vocabulary; out of range, it is left out with a warning.

@@ -51,17 +51,19 @@ static int take_tokens(struct hearth_hf_vocab *v, const struct hearth_json_file 
 // Merges are "left right"; a space within a part is written as byte-level vocabularies write it.
 static bool encode_spaces(struct hearth_hf_vocab *v, struct hearth_str *part)
 {
-    static const struct hearth_str space = {"\xC4\xA0", 2};
-    const char *found;
-    while ((found = memchr(part->s, ' ', part->n))) {
-        const size_t before = (size_t)(found - part->s);
-        const struct hearth_str head = hearth_hf_vocab_join(v, (struct hearth_str){part->s, before}, space);
-        if (!head.s)
-            return false;
-        *part = hearth_hf_vocab_join(v, head, (struct hearth_str){found + 1, part->n - before - 1});
-        if (!part->s)
-            return false;
+    size_t spaces = 0, to = 0;
+    for (size_t i = 0; i < part->n; i++)
+        spaces += part->s[i] == ' ';
+    char *text = spaces ? hearth_hf_vocab_take(v, part->n + spaces) : NULL;
+    if (!text)
+        return !spaces;
+    for (size_t i = 0; i < part->n; i++) {
+        if (part->s[i] == ' ')
+            text[to++] = '\xC4';
+        text[to++] = part->s[i] == ' ' ? '\xA0' : part->s[i];
     }
+    text[to] = '\0';
+    *part = (struct hearth_str){text, to};
     return true;
 }
 

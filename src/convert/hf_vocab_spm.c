@@ -27,6 +27,10 @@ int hearth_hf_vocab_from_spm(struct hearth_hf_vocab *v, const char *path, struct
     memcpy(v->tokens, s->pieces, n * sizeof *v->tokens);
     memcpy(v->scores, s->scores, n * sizeof *v->scores);
     memcpy(v->types, s->types, n * sizeof *v->types);
+    // As llama.cpp's converter has it: those of the added tokens alone, which have spaces as texts have them.
+    for (uint32_t i = 0; i < n; i++)
+        if (v->types[i] == HEARTH_TOKEN_USER)
+            v->types[i] = HEARTH_TOKEN_NORMAL;
     if (!s->add_dummy_prefix)
         v->add_space_prefix = 0;
     return hearth_hf_vocab_add_sides(v, err);

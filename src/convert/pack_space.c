@@ -2,6 +2,7 @@
 // Moves rows and columns of matrices into bundles, with a few MiB of buffers. Reads the source front to back.
 #include "convert/pack_space.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,7 +88,8 @@ struct tile {
     size_t element;
     uint8_t *rows; // [n_rows][F] elements: f32, or as in the file
     size_t n_rows;
-    size_t at; // offset of the tile's elements in a bundle
+    size_t at;           // offset of the tile's elements in a bundle
+    atomic_bool unsound; // a neuron has numbers that the new format cannot hold
 };
 
 static void decode_task(void *arg, int task, int worker)
@@ -103,7 +105,7 @@ static void transpose_task(void *arg, int task, int worker)
 {
     (void)worker;
     enum { MOST = 256 }; // most elements of a block
-    const struct tile *t = arg;
+    struct tile *t = arg;
     float column[MOST];
     const size_t element = t->element, row = (size_t)t->m->k * element;
     const uint64_t first = (uint64_t)task * NEURONS, left = t->m->k - first;
@@ -120,7 +122,8 @@ static void transpose_task(void *arg, int task, int worker)
         }
         for (size_t r = 0; r < t->n_rows; r++)
             memcpy(&column[r], src + r * row, sizeof *column);
-        t->type->encode(column, dst, t->n_rows);
+        if (!hearth_encode_checked(t->type, column, dst, t->n_rows))
+            t->unsound = true;
     }
 }
 
@@ -134,7 +137,12 @@ static int transpose_tile(struct hearth_pack_scratch *s, struct tile *t, uint64_
     if (t->from)
         hearth_pool_run(s->pool, decode_task, t, (int)t->n_rows);
     hearth_pool_run(s->pool, transpose_task, t, (int)((t->m->k + NEURONS - 1) / NEURONS));
-    return HEARTH_OK;
+    if (!t->unsound)
+        return HEARTH_OK;
+    return hearth_fail(err, HEARTH_E_FORMAT,
+                       "%s: tensor %s has weights that are infinite, not a number, or too large for %s: take "
+                       "another format for it (--down), or start from a sound file",
+                       hearth_gguf_path(s->g), t->m->tensor->name.s, t->type->name);
 }
 
 int hearth_pack_transpose(struct hearth_pack_scratch *s, const struct hearth_pack_matrix *m, uint32_t type,

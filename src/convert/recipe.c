@@ -316,6 +316,23 @@ static int read_count(const struct hearth_gguf *g, struct hearth_str arch, const
     return rc;
 }
 
+// Heads of the first layer, which the rules go by where layers differ.
+static int read_heads(const struct hearth_gguf *g, struct hearth_str arch, const char *name, int64_t *out,
+                      struct hearth_error *err)
+{
+    char key[128];
+    snprintf(key, sizeof key, "%.*s.%s", (int)(arch.n > 64 ? 64 : arch.n), arch.s, name);
+    const struct hearth_gguf_kv *kv = hearth_gguf_find(g, key);
+    if (!kv || kv->type != HEARTH_GGUF_ARRAY || kv->strings || !kv->data || !kv->count)
+        return read_count(g, arch, name, out, err);
+    const int64_t heads = hearth_gguf_kv_i64(kv, 0);
+    if (heads < 0 || heads > UINT32_MAX)
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: %s says %lld of the first layer", hearth_gguf_path(g),
+                           key, (long long)heads);
+    *out = heads;
+    return HEARTH_OK;
+}
+
 // Reads what the rules of mixtures ask for; other recipes need the tensors alone.
 static int read_model(struct hearth_recipe_model *m, uint32_t base, const struct hearth_gguf *g,
                       struct hearth_error *err)
@@ -331,9 +348,9 @@ static int read_model(struct hearth_recipe_model *m, uint32_t base, const struct
         rc = read_count(g, m->arch, "expert_count", &m->n_experts, err);
     if (rc || (m->n_layers != 80 && base != HEARTH_TYPE_Q2_K && base != HEARTH_TYPE_IQ4_NL))
         return rc;
-    rc = read_count(g, m->arch, "attention.head_count", &m->n_heads, err);
+    rc = read_heads(g, m->arch, "attention.head_count", &m->n_heads, err);
     m->n_kv_heads = m->n_heads;
-    return rc ? rc : read_count(g, m->arch, "attention.head_count_kv", &m->n_kv_heads, err);
+    return rc ? rc : read_heads(g, m->arch, "attention.head_count_kv", &m->n_kv_heads, err);
 }
 
 // Tensors are counted layer by layer, then by name, whatever their order in the file.

@@ -330,8 +330,49 @@ static int fetch_tensor(struct cursor *c, uint64_t number, struct hearth_gguf_te
     return check_shape(c, t);
 }
 
+static int by_place(const void *a, const void *b)
+{
+    const struct hearth_gguf_tensor *const *x = a, *const *y = b;
+    return ((*x)->offset > (*y)->offset) - ((*x)->offset < (*y)->offset);
+}
+
+static int check_pair(struct cursor *c, const struct hearth_gguf_tensor *t,
+                      const struct hearth_gguf_tensor *next)
+{
+    struct hearth_shown other;
+    if (next->offset - t->offset >= t->bytes)
+        return HEARTH_OK;
+    set_subject(c, "tensor", t->name);
+    return hearth_fail(c->err, HEARTH_E_FORMAT,
+                       "%s: tensors %s and %s share bytes, from %llu on; the file is damaged", path_of(c),
+                       c->name.text, hearth_str_show(next->name, &other), (unsigned long long)next->offset);
+}
+
+// Checks that tensors first..n_tensors-1 share no bytes. Nearly all files have them in the order of their places.
+static int check_apart(struct cursor *c, uint64_t first)
+{
+    const struct hearth_gguf_tensor *t = c->g->tensors;
+    const uint64_t end = c->g->n_tensors;
+    uint64_t i = first + 1;
+    int rc = HEARTH_OK;
+    for (; i < end && t[i - 1].offset <= t[i].offset && !rc; i++)
+        rc = check_pair(c, &t[i - 1], &t[i]);
+    if (rc || i >= end)
+        return rc;
+    const struct hearth_gguf_tensor **sorted = hearth_calloc((size_t)(end - first), sizeof *sorted);
+    if (!sorted)
+        return fail_memory(c);
+    for (i = first; i < end; i++)
+        sorted[i - first] = &t[i];
+    qsort(sorted, (size_t)(end - first), sizeof *sorted, by_place);
+    for (i = 1; i < end - first && !rc; i++)
+        rc = check_pair(c, sorted[i - 1], sorted[i]);
+    free(sorted);
+    return rc;
+}
+
 // Turns the offsets of tensors first..n_tensors-1 into offsets in the file, and checks that their
-// bytes are there.
+// bytes are there, of each its own.
 static int place_tensors(struct cursor *c, uint64_t first, uint64_t alignment)
 {
     struct hearth_gguf *g = c->g;
@@ -355,7 +396,7 @@ static int place_tensors(struct cursor *c, uint64_t first, uint64_t alignment)
                 path_of(c), c->name.text, (unsigned long long)t->bytes, (unsigned long long)t->offset,
                 (unsigned long long)size);
     }
-    return HEARTH_OK;
+    return check_apart(c, first);
 }
 
 // ---- one file

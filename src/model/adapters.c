@@ -102,6 +102,12 @@ static const struct hearth_gguf_tensor *other_of(const struct opening *o, const 
     return hearth_gguf_tensor(o->g, name);
 }
 
+// Whether the experts of this weight are a tensor each: then its item is the first one's.
+static bool is_apart(const struct opening *o, const struct hearth_item *item)
+{
+    return item->of_experts && !item->bundle && item->tensor->ne[2] != (uint64_t)o->m->hp.n_expert;
+}
+
 // Why products with this matrix cannot be changed; NULL: they can.
 static const char *why_not(const struct opening *o, const struct hearth_layer *l,
                            const struct hearth_weight *w)
@@ -109,7 +115,7 @@ static const char *why_not(const struct opening *o, const struct hearth_layer *l
     if (o->m->items[w->item].vector)
         return "it is no matrix";
     const struct hearth_item *item = &o->m->items[w->item];
-    if (item->of_experts && item->tensor->ne[2] != (uint64_t)o->m->hp.n_expert)
+    if (is_apart(o, item))
         return "experts are matrices of their own there: convert the model to one with joint ones";
     if (!l)
         return w == &o->m->weights.position_embd  ? "positions are looked up"
@@ -130,13 +136,23 @@ struct place {
     struct hearth_weight *w;
 };
 
+// Whether the weight is made of the tensor, or of rows of it.
+static bool has_tensor(const struct opening *o, const struct hearth_weight *w,
+                       const struct hearth_gguf_tensor *t)
+{
+    const struct hearth_item *item = &o->m->items[w->item];
+    for (int i = is_apart(o, item) ? o->m->hp.n_expert - 1 : 0; i > 0; i--)
+        if (item[i].tensor == t)
+            return true;
+    return !item->bundle && item->tensor == t;
+}
+
 // Adds the weights among w[0..n) that are the tensor, or rows of it.
 static int find_in(const struct opening *o, struct hearth_weight *w, size_t n, struct hearth_layer *layer,
                    const struct hearth_gguf_tensor *t, struct place *places, int count)
 {
     for (size_t i = 0; i < n; i++)
-        if (hearth_has(&w[i]) && !o->m->items[w[i].item].bundle && o->m->items[w[i].item].tensor == t &&
-            count < MAX_PLACES)
+        if (hearth_has(&w[i]) && has_tensor(o, &w[i], t) && count < MAX_PLACES)
             places[count++] = (struct place){layer, &w[i]};
     return count;
 }

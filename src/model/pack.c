@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "gguf/checksums.h"
+#include "model/arch.h"
 
 #define MAX_LAYERS  4096
 #define MAX_FF      (4u << 20) // the limits of hparams.c
@@ -114,6 +115,22 @@ static int read_type(const struct hearth_pack *p, const struct hearth_gguf_kv *k
     return HEARTH_OK;
 }
 
+// Layers that guess tokens ahead have no bundles: they lie behind the others and are not used.
+static int leave_out_extra_layers(struct hearth_pack *p, struct hearth_str name, struct hearth_error *err)
+{
+    const struct hearth_arch *arch = hearth_arch_find(name);
+    uint32_t extra = 0;
+    char key[128];
+    if (!arch || !arch->extra_layers)
+        return HEARTH_OK;
+    snprintf(key, sizeof key, "%s.nextn_predict_layers", arch->name);
+    const int rc = hearth_gguf_u32_of_layers(p->g, key, false, &extra, err);
+    if (!rc && extra >= p->n_layer)
+        return damaged(p, err, "all of its layers only guess tokens ahead");
+    p->n_layer -= rc ? 0 : extra;
+    return rc;
+}
+
 // The version, the number of layers and their width.
 static int read_sizes(struct hearth_pack *p, struct hearth_error *err)
 {
@@ -145,7 +162,7 @@ static int read_sizes(struct hearth_pack *p, struct hearth_error *err)
     rc = hearth_gguf_u32(p->g, key, true, &p->n_embd, err);
     if (!rc && (p->n_layer < 1 || p->n_layer > MAX_LAYERS || p->n_embd < 1 || p->n_embd > MAX_EMBD))
         rc = damaged(p, err, "the number of layers or the width is impossible");
-    return rc;
+    return rc ? rc : leave_out_extra_layers(p, arch, err);
 }
 
 static int check_bundles(struct hearth_pack *p, uint32_t layer, struct hearth_error *err)

@@ -84,8 +84,8 @@ static int time_reads(struct storage *s, uint32_t bytes, unsigned depth, bool in
     uint64_t slots[DEPTH], n_free = depth, ended = 0, start = 0, cpu_start = 0;
     for (uint64_t i = 0; i < depth; i++)
         slots[i] = i;
-    bool failed = false;
-    while (!failed && (!start || hearth_now_ns() - start < SPAN)) {
+    struct hearth_read_done failed = {.code = HEARTH_OK};
+    while (!failed.code && (!start || hearth_now_ns() - start < SPAN)) {
         while (n_free >= (uint64_t)most) {
             for (int i = 0; i < most; i++)
                 batch[i] = make_read(s, bytes, depth, in_order, slots[--n_free]);
@@ -94,7 +94,7 @@ static int time_reads(struct storage *s, uint32_t bytes, unsigned depth, bool in
         const int n = hearth_store_reap(s->store, done, BATCH, most);
         for (int i = 0; i < n; i++) {
             slots[n_free++] = done[i].tag;
-            failed |= done[i].code != HEARTH_OK;
+            failed = done[i].code ? done[i] : failed;
         }
         if (start) {
             ended += (uint64_t)n;
@@ -107,8 +107,8 @@ static int time_reads(struct storage *s, uint32_t bytes, unsigned depth, bool in
     *cpu = ended ? (double)(hearth_cpu_ns() - cpu_start) / (double)ended : 0;
     for (int n; (n = hearth_store_reap(s->store, done, BATCH, 1)) > 0;) // none may be left: its memory goes
         for (int i = 0; i < n; i++)
-            failed |= done[i].code != HEARTH_OK;
-    return failed ? hearth_fail(err, HEARTH_E_IO, "%s", hearth_store_error(s->store)) : HEARTH_OK;
+            failed = done[i].code ? done[i] : failed;
+    return failed.code ? hearth_store_fail(s->store, &failed, err) : HEARTH_OK;
 }
 
 // The best of some spans and of *ns, where it is more than 0: on a busy machine others read meanwhile.

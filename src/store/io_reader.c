@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -23,7 +22,7 @@
 #define LOOK_NS 20000000
 
 struct hearth_reader {
-    struct hearth_store **stores; // [n_stores]; only the thread uses them once it runs
+    struct hearth_store **stores; // [n_stores]; once it runs, only the thread has them read
     uint32_t n_stores, align;
     pthread_t thread;
     bool has_thread, has_lock;
@@ -31,7 +30,6 @@ struct hearth_reader {
     pthread_cond_t news, over;
     struct hearth_reader_job *first, *last; // jobs with pieces to submit
     bool stop;
-    char error[300];
     struct hearth_store_stats stats;
 };
 
@@ -113,7 +111,8 @@ static void reap(struct hearth_reader *r, struct work *w)
         if (done[i].code && !job->code) {
             pthread_mutex_lock(&r->lock);
             job->code = done[i].code;
-            snprintf(r->error, sizeof r->error, "%s", hearth_store_error(store));
+            job->failed = done[i];
+            job->failed_file = w->file;
             pthread_mutex_unlock(&r->lock);
         }
         if (job != w->job && has_ended(job))
@@ -217,7 +216,7 @@ int hearth_reader_wait_or_stop(struct hearth_reader *r, struct hearth_reader_job
     }
     r->stats.wait_ns += start ? hearth_now_ns() - start : 0;
     if (!rc && job->code)
-        rc = hearth_fail(err, job->code, "%s", r->error);
+        rc = hearth_store_fail(r->stores[job->failed_file], &job->failed, err);
     pthread_mutex_unlock(&r->lock);
     return rc;
 }

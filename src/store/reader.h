@@ -45,6 +45,8 @@ struct hearth_reader_job {
     struct hearth_reader_job *next;
     size_t extent, at; // the next bytes to submit
     size_t in_flight;
+    struct hearth_read_done failed; // the first read that failed,
+    uint32_t failed_file;           // and its file
     int code;
     bool running;
 };

@@ -25,7 +25,7 @@ struct slot {
     struct hearth_read read;
     uint32_t done;       // bytes
     int errors, put_off; // attempts that ended with EIO; attempts that were postponed
-    int code;            // of the read, once it has ended
+    int code, why;       // of the read, once it has ended
     uint64_t due;        // when a throttled read may be reported, ns
 };
 
@@ -48,7 +48,6 @@ struct hearth_store {
     struct hearth_store_faults faults;
     uint64_t random;
     struct hearth_store_stats stats;
-    char error[300];
 };
 
 // ---- hot path
@@ -108,24 +107,17 @@ int hearth_store_submit(struct hearth_store *s, const struct hearth_read *reads,
     return i;
 }
 
-static void end(struct hearth_store *s, uint32_t slot, int code)
+static void end(struct hearth_store *s, uint32_t slot, int code, int why)
 {
     struct slot *x = &s->slots[slot];
     assert(s->n_ended < s->depth && x->done <= x->read.length);
     x->code = code;
+    x->why = why;
     if (!s->file.direct && !code)
         hearth_io_file_forget(&s->file, x->read.offset, x->read.length);
     s->stats.reads++;
     s->stats.bytes += x->done;
     s->ended[s->n_ended++] = slot;
-}
-
-static void end_badly(struct hearth_store *s, uint32_t slot, const char *why)
-{
-    const struct hearth_read *r = &s->slots[slot].read;
-    snprintf(s->error, sizeof s->error, "%s: %u bytes at %llu cannot be read: %s", s->path,
-             (unsigned)r->length, (unsigned long long)r->offset, why);
-    end(s, slot, HEARTH_E_IO);
 }
 
 static bool chance(struct hearth_store *s, int of_1000)
@@ -159,31 +151,31 @@ static bool settle(struct hearth_store *s, struct hearth_attempt_done done)
     if (result == -EINTR || result == -EAGAIN || result == -EBUSY || result == -ENOMEM) {
         if (++x->put_off < MAX_PUT_OFF)
             return true;
-        end_badly(s, done.slot, strerror((int)-result));
+        end(s, done.slot, HEARTH_E_IO, (int)-result);
         return false;
     }
     if (result < 0) {
         // A device may recover from EIO; a bad address or file will not.
         if (result == -EIO && ++x->errors < MAX_ERRORS)
             return true;
-        end_badly(s, done.slot, strerror((int)-result));
+        end(s, done.slot, HEARTH_E_IO, (int)-result);
         return false;
     }
     x->done += (uint32_t)result;
     if (x->done >= x->read.length || (x->done >= x->read.need && result == 0)) {
-        end(s, done.slot, HEARTH_OK);
+        end(s, done.slot, HEARTH_OK, 0);
         return false;
     }
     if (result == 0) {
-        end_badly(s, done.slot, "the file ends before");
+        end(s, done.slot, HEARTH_E_IO, 0);
         return false;
     }
     // A direct read that ends between multiples of the alignment has reached the end of the file.
     if (x->done & (s->file.align - 1)) {
         if (x->done >= x->read.need)
-            end(s, done.slot, HEARTH_OK);
+            end(s, done.slot, HEARTH_OK, 0);
         else
-            end_badly(s, done.slot, "the file ends before");
+            end(s, done.slot, HEARTH_E_IO, 0);
         return false;
     }
     return true;
@@ -223,7 +215,7 @@ static int tell(struct hearth_store *s, struct hearth_read_done *done, int max, 
             s->ended[kept++] = slot;
             continue;
         }
-        done[n++] = (struct hearth_read_done){x->read.tag, x->code};
+        done[n++] = (struct hearth_read_done){x->read.tag, x->code, x->why, x->read.offset, x->read.length};
         s->free_slots[s->n_free++] = slot;
     }
     s->n_ended = kept;
@@ -458,9 +450,12 @@ const char *hearth_store_io_name(const struct hearth_store *s)
     return s->backend->name;
 }
 
-const char *hearth_store_error(const struct hearth_store *s)
+int hearth_store_fail(const struct hearth_store *s, const struct hearth_read_done *done,
+                      struct hearth_error *err)
 {
-    return s->error;
+    return hearth_fail(err, done->code, "%s: %u bytes at %llu cannot be read: %s", s->path,
+                       (unsigned)done->length, (unsigned long long)done->offset,
+                       done->why ? strerror(done->why) : "the file ends before");
 }
 
 struct hearth_store_stats hearth_store_stats(const struct hearth_store *s)

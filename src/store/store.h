@@ -85,7 +85,10 @@ int hearth_store_submit(struct hearth_store *store, const struct hearth_read *re
 
 struct hearth_read_done {
     uint64_t tag;
-    int code; // HEARTH_OK, or HEARTH_E_IO: hearth_store_error() describes the last such failure
+    int code;        // HEARTH_OK, or HEARTH_E_IO:
+    int why;         // its errno; 0: the file ends before
+    uint64_t offset; // of the read,
+    uint32_t length; // and its bytes
 };
 
 // Collects at most `max` reads that have ended and returns their number. Waits until there are
@@ -93,8 +96,9 @@ struct hearth_read_done {
 int hearth_store_reap(struct hearth_store *store, struct hearth_read_done *done, int max, int at_least);
 
 int hearth_store_in_flight(const struct hearth_store *store); // not yet reaped
-// Path, offset and reason of the last failed read. Valid until the next call.
-const char *hearth_store_error(const struct hearth_store *store);
+// Path, offset and reason of a read that failed. Returns its code. Thread-safe while the store is open.
+int hearth_store_fail(const struct hearth_store *store, const struct hearth_read_done *done,
+                      struct hearth_error *err);
 
 struct hearth_store_stats {
     uint64_t reads, bytes; // completed

@@ -282,7 +282,8 @@ struct jinja_value hearth_jinja_case(struct jinja *j, const struct jinja_string 
 struct jinja_value hearth_jinja_strip(struct jinja *j, const struct jinja_string *s,
                                       const struct jinja_string *chars, bool left, bool right);
 // The first place at or after `from` of a text in a string, or the last; SIZE_MAX: none.
-size_t hearth_jinja_search(const struct jinja_string *s, const struct jinja_string *text, size_t from);
+size_t hearth_jinja_search(struct jinja *j, const struct jinja_string *s, const struct jinja_string *text,
+                           size_t from);
 size_t hearth_jinja_search_last(struct jinja *j, const struct jinja_string *s,
                                 const struct jinja_string *text, size_t end);
 

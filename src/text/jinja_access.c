@@ -259,8 +259,7 @@ bool hearth_jinja_contains(struct jinja *j, const struct jinja_value *v, const s
         if (item->type != JINJA_STRING)
             hearth_jinja_fail(j, "'in <string>' requires string as left operand, not %s",
                               hearth_jinja_type(item));
-        hearth_jinja_work(j, v->u.s->n / 8);
-        return hearth_jinja_search(v->u.s, item->u.s, 0) != SIZE_MAX;
+        return hearth_jinja_search(j, v->u.s, item->u.s, 0) != SIZE_MAX;
     }
     if (v->type == JINJA_DICT)
         return hearth_jinja_find(j, v->u.dict, *item) != NULL;

@@ -97,6 +97,14 @@ static void read_escape(struct reader *r, struct jinja_builder *b)
     hearth_jinja_put(b, bytes, hearth_utf8_encode(code, bytes), r->origin);
 }
 
+// What lies between `start` and here, without escapes.
+static void put_checked(struct reader *r, struct jinja_builder *b, size_t start)
+{
+    if (hearth_utf8_span(r->text + start, r->at - start) != r->at - start)
+        refuse(r, "a string that is no UTF-8");
+    hearth_jinja_put(b, r->text + start, r->at - start, r->origin);
+}
+
 // After the opening quote.
 static struct jinja_value read_string(struct reader *r)
 {
@@ -108,16 +116,14 @@ static struct jinja_value read_string(struct reader *r)
             refuse(r, "a control character within a string");
         if (r->text[r->at] != '\\')
             continue;
-        hearth_jinja_put(&b, r->text + start, r->at - start, r->origin);
+        put_checked(r, &b, start);
         r->at++;
         read_escape(r, &b);
         start = r->at--;
     }
     if (r->at == r->n)
         refuse(r, "a string without an end");
-    if (hearth_utf8_span(r->text + start, r->at - start) != r->at - start)
-        refuse(r, "a string that is no UTF-8");
-    hearth_jinja_put(&b, r->text + start, r->at - start, r->origin);
+    put_checked(r, &b, start);
     r->at++;
     return hearth_jinja_built(&b);
 }

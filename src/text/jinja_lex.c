@@ -110,7 +110,7 @@ static size_t after_end(const struct lexer *x, size_t at, char sign, bool takes_
 static void skip_comment(struct lexer *x)
 {
     const struct jinja_string end = {.s = "#}", .n = 2};
-    const size_t start = x->at, found = hearth_jinja_search(&x->source, &end, start);
+    const size_t start = x->at, found = hearth_jinja_search(x->j, &x->source, &end, start);
     if (found == SIZE_MAX)
         hearth_jinja_fail(x->j, "a comment without an end");
     advance(x, after_end(x, found, found > start ? sign_at(x, found - 1) : '\0', true));
@@ -138,7 +138,7 @@ static void read_raw(struct lexer *x)
     const struct jinja_string begin = {.s = "{%", .n = 2};
     size_t after = 0;
     char sign = '\0';
-    for (size_t at = x->at; (at = hearth_jinja_search(&x->source, &begin, at)) != SIZE_MAX; at++) {
+    for (size_t at = x->at; (at = hearth_jinja_search(x->j, &x->source, &begin, at)) != SIZE_MAX; at++) {
         if (!is_block(x, at, "endraw", true, &after, &sign))
             continue;
         add_text(x, x->at, cut_end(x, x->at, at, sign, false));

@@ -37,7 +37,7 @@ static void split_at(struct jinja *j, const struct jinja_string *s, const struct
 {
     size_t start = 0;
     for (; most; most--) {
-        const size_t at = hearth_jinja_search(s, sep, start);
+        const size_t at = hearth_jinja_search(j, s, sep, start);
         if (at == SIZE_MAX)
             break;
         hearth_jinja_append(j, out, hearth_jinja_part(j, s, start, at - start));
@@ -151,7 +151,7 @@ static value partition_with(struct jinja *j, const value *self, const struct jin
     const struct jinja_string *s = self->u.s, *sep = hearth_jinja_string_of(j, &a);
     if (!sep->n)
         hearth_jinja_fail(j, "empty separator");
-    const size_t at = back ? hearth_jinja_search_last(j, s, sep, s->n) : hearth_jinja_search(s, sep, 0);
+    const size_t at = back ? hearth_jinja_search_last(j, s, sep, s->n) : hearth_jinja_search(j, s, sep, 0);
     const value out = hearth_jinja_list(j, JINJA_TUPLE), nothing = hearth_jinja_literal(j, "");
     hearth_jinja_work(j, s->n / 8);
     if (at == SIZE_MAX) {
@@ -264,7 +264,7 @@ static value find_with(struct jinja *j, const value *self, const struct jinja_ar
     hearth_jinja_bind(j, "find()", args, "sub start end", 1, a);
     const struct jinja_string s = window(j, self->u.s, &a[1], &a[2]),
                               *text = hearth_jinja_string_of(j, &a[0]);
-    const size_t at = back ? hearth_jinja_search_last(j, &s, text, s.n) : hearth_jinja_search(&s, text, 0);
+    const size_t at = back ? hearth_jinja_search_last(j, &s, text, s.n) : hearth_jinja_search(j, &s, text, 0);
     hearth_jinja_work(j, s.n / 8);
     if (at == SIZE_MAX && must)
         hearth_jinja_fail(j, "substring not found");
@@ -304,7 +304,7 @@ static value count(struct jinja *j, const value *self, const struct jinja_args *
     hearth_jinja_work(j, s.n / 8);
     if (!text->n)
         return hearth_jinja_int((int64_t)hearth_jinja_length(&s) + 1);
-    for (size_t at = 0; (at = hearth_jinja_search(&s, text, at)) != SIZE_MAX; at += text->n)
+    for (size_t at = 0; (at = hearth_jinja_search(j, &s, text, at)) != SIZE_MAX; at += text->n)
         n++;
     return hearth_jinja_int(n);
 }
@@ -342,7 +342,7 @@ static value replace(struct jinja *j, const value *self, const struct jinja_args
         return replace_empty(j, s, with, most);
     hearth_jinja_work(j, s->n / 8);
     for (; most; most--) {
-        const size_t at = hearth_jinja_search(s, old, start);
+        const size_t at = hearth_jinja_search(j, s, old, start);
         if (at == SIZE_MAX)
             break;
         hearth_jinja_put_part(&b, s, start, at - start);

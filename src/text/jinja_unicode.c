@@ -212,14 +212,32 @@ struct jinja_value hearth_jinja_strip(struct jinja *j, const struct jinja_string
     return hearth_jinja_part(j, s, start, end - start);
 }
 
-size_t hearth_jinja_search(const struct jinja_string *s, const struct jinja_string *text, size_t from)
+// How many bytes both have in common at their beginnings, up to n, rounded down.
+static size_t common(const char *a, const char *b, size_t n)
 {
+    enum { STRIDE = 64 };
+    size_t same = 0;
+    while (n - same > STRIDE && !memcmp(a + same, b + same, STRIDE))
+        same += STRIDE;
+    return n - same > STRIDE || memcmp(a + same, b + same, n - same) != 0 ? same : n;
+}
+
+size_t hearth_jinja_search(struct jinja *j, const struct jinja_string *s, const struct jinja_string *text,
+                           size_t from)
+{
+    size_t at = from;
     if (from > s->n)
         return SIZE_MAX;
-    if (!text->n)
-        return from;
-    const char *at = hearth_find_bytes(s->s + from, s->n - from, text->s, text->n);
-    return at ? (size_t)(at - s->s) : SIZE_MAX;
+    for (; text->n && s->n - at >= text->n; at++) {
+        const char *first = memchr(s->s + at, *text->s, s->n - at - text->n + 1);
+        const size_t next = first ? (size_t)(first - s->s) : s->n,
+                     same = first ? common(first, text->s, text->n) : 0;
+        hearth_jinja_work(j, (next - at + same) / 16 + 1);
+        at = next;
+        if (!first || same == text->n)
+            break;
+    }
+    return !text->n || (s->n - at >= text->n) ? at : SIZE_MAX;
 }
 
 size_t hearth_jinja_search_last(struct jinja *j, const struct jinja_string *s,

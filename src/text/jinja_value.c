@@ -293,6 +293,7 @@ static uint64_t hash_of(struct jinja *j, const struct jinja_value *v)
 {
     switch (v->type) {
     case JINJA_STRING:
+        hearth_jinja_work(j, v->u.s->n / 16);
         return hash_bytes(v->u.s->s, v->u.s->n);
     case JINJA_BOOL:
         return hash_number(v->u.b);
@@ -307,6 +308,7 @@ static uint64_t hash_of(struct jinja *j, const struct jinja_value *v)
         if (v->u.list->kind == JINJA_TUPLE) {
             uint64_t h = 17;
             hearth_jinja_enter(j);
+            hearth_jinja_work(j, v->u.list->n);
             for (size_t i = 0; i < v->u.list->n; i++)
                 h = h * 31 + hash_of(j, &v->u.list->v[i]);
             hearth_jinja_leave(j);
@@ -515,15 +517,17 @@ static bool equal_within(struct jinja *j, const struct jinja_value *a, const str
 
 bool hearth_jinja_equal(struct jinja *j, const struct jinja_value *a, const struct jinja_value *b)
 {
+    hearth_jinja_work(j, 1);
     hearth_jinja_enter(j);
     const bool equal = equal_within(j, a, b);
     hearth_jinja_leave(j);
     return equal;
 }
 
-static int order_strings(const struct jinja_string *a, const struct jinja_string *b)
+static int order_strings(struct jinja *j, const struct jinja_string *a, const struct jinja_string *b)
 {
     const size_t n = a->n < b->n ? a->n : b->n;
+    hearth_jinja_work(j, n / 16);
     const int c = n ? memcmp(a->s, b->s, n) : 0;
     return c ? (c > 0) - (c < 0) : (a->n > b->n) - (a->n < b->n);
 }
@@ -545,12 +549,13 @@ int hearth_jinja_compare(struct jinja *j, const struct jinja_value *a, const str
                          const char *op)
 {
     bool unordered;
+    hearth_jinja_work(j, 1);
     if (is_number(a) && is_number(b)) {
         const int c = order_numbers(a, b, &unordered);
         return unordered ? 2 : c; // neither below nor above
     }
     if (a->type == JINJA_STRING && b->type == JINJA_STRING)
-        return order_strings(a->u.s, b->u.s);
+        return order_strings(j, a->u.s, b->u.s);
     if (a->type == JINJA_LIST && b->type == JINJA_LIST && a->u.list->kind == b->u.list->kind &&
         a->u.list->kind <= JINJA_TUPLE)
         return order_lists(j, a->u.list, b->u.list, op);

@@ -207,14 +207,13 @@ int hearth_vocab_create(struct hearth_vocab **out, const struct hearth_vocab_spe
 uint64_t hearth_vocab_memory(const struct hearth_vocab *v)
 {
     uint64_t bytes = sizeof *v + v->n_tokens * (sizeof *v->text + sizeof *v->type + sizeof *v->flags) +
-                     v->n_symbols * sizeof *v->piece + v->n_groups * sizeof *v->groups +
+                     v->n_symbols * sizeof *v->piece + v->n_specials * sizeof *v->specials +
                      (v->rank ? v->n_tokens * sizeof *v->rank : 0);
     for (uint32_t i = 0; i < v->n_tokens; i++)
         bytes += 2 * v->text[i].n; // and its piece
     for (uint32_t i = v->n_tokens; i < v->n_symbols; i++)
         bytes += v->piece[i].n;
-    return bytes + hearth_strtab_memory(&v->by_piece) + hearth_strtab_memory(&v->by_special) +
-           hearth_pairtab_memory(&v->merges);
+    return bytes + hearth_strtab_memory(&v->by_piece) + hearth_pairtab_memory(&v->merges);
 }
 
 void hearth_vocab_close(struct hearth_vocab **v)
@@ -222,10 +221,9 @@ void hearth_vocab_close(struct hearth_vocab **v)
     if (!*v)
         return;
     hearth_strtab_free(&(*v)->by_piece);
-    hearth_strtab_free(&(*v)->by_special);
     hearth_pairtab_free(&(*v)->merges);
     hearth_pretok_close(&(*v)->pretok);
-    free((*v)->groups);
+    free((*v)->specials);
     free((*v)->rank);
     free((*v)->text_blob);
     free((*v)->piece_blob);

@@ -19,11 +19,13 @@ enum {
     HEARTH_TOKEN_RSTRIP = 4, // ... on its right
 };
 
-// The special tokens of one length, longest first.
-struct hearth_special_group {
-    uint32_t length;  // bytes
-    bool starts[256]; // first bytes of its tokens
-    bool any_user;    // has user-defined tokens (the only ones matched without HEARTH_TOKENIZE_SPECIAL)
+// A special token. Entries are in the order of the bytes of their texts; -1: there is no such entry.
+struct hearth_special {
+    hearth_token id;
+    int32_t shorter; // the longest other token that this one begins with
+    int32_t far;     // that, or one that is many steps of `shorter` away
+    int32_t user;    // of it and those that it begins with, the longest that is user-defined
+    uint32_t depth;  // steps of `shorter` to the shortest
 };
 
 struct hearth_vocab {
@@ -59,9 +61,8 @@ struct hearth_vocab {
     bool ignore_merges; // a word that is a token is taken whole
 
     // special tokens
-    struct hearth_strtab by_special; // over `text`
-    struct hearth_special_group *groups;
-    uint32_t n_groups;
+    struct hearth_special *specials; // no two have the same text
+    uint32_t n_specials;
     bool special_starts[256], user_starts[256];
 };
 

@@ -70,6 +70,7 @@ struct hearth_neurons {
     struct hearth_cache_read *flights; // [n_flights] reads listed
     uint32_t n_flights;                // HEARTH_NEURON_FLIGHTS
     uint32_t *free_flights, n_free;    // numbers of unused ones
+    struct hearth_read_done failed;    // the last read that failed
     uint32_t *queue, queue_first, queue_end; // ring of those not yet submitted
     bool *alone;                             // [n_flights] to be read without others
     uint64_t gap;                            // bytes that are read over rather than making two reads

@@ -68,18 +68,20 @@ static int64_t want_waiting(const struct hearth_neurons *n, const struct hearth_
 static void fail(struct hearth_neurons *n)
 {
     struct hearth_error err = {0};
-    hearth_fail(&err, HEARTH_E_IO, "%s", hearth_store_error(n->store));
+    hearth_store_fail(n->store, &n->failed, &err);
     hearth_fault_raise(n->setup.now->fault, &err);
 }
 
-static void land(struct hearth_neurons *n, uint32_t flight, int code)
+static void land(struct hearth_neurons *n, uint32_t flight, const struct hearth_read_done *done)
 {
     const struct hearth_cache_read read = n->flights[flight];
     n->free_flights[n->n_free++] = flight;
     const int64_t want = want_waiting(n, &read);
-    if (code && want >= 0) // what was read ahead in vain is tried again when it is needed
+    if (done->code)
+        n->failed = *done;
+    if (done->code && want >= 0) // what was read ahead in vain is tried again when it is needed
         fail(n);
-    hearth_cache_done(n->cache, &read, !code);
+    hearth_cache_done(n->cache, &read, !done->code);
     if (want >= 0 && !--n->pending[want])
         make_ready(n, (uint32_t)want);
 }
@@ -95,7 +97,7 @@ static void reap(struct hearth_neurons *n, int at_least)
         for (int i = 0; i < count; i++) {
             const uint32_t ended = hearth_neuron_reads_end(n, &done[i], flights);
             for (uint32_t k = 0; k < ended; k++)
-                land(n, flights[k], done[i].code);
+                land(n, flights[k], &done[i]);
         }
         at_least = 0;
     } while (count == BATCH);

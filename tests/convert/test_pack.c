@@ -235,6 +235,43 @@ static void test_gates_apart(void **state)
     }
 }
 
+// Layers that guess tokens ahead are taken along, without bundles.
+static void test_extra_layers(void **state)
+{
+    (void)state;
+    struct made made = {
+        .arch = "qwen35",
+        .by_neuron = true,
+        .extra = "blk.2.nextn.enorm.weight",
+        .set = {RELU, {"block_count", 'u', MADE_LAYERS + 1, NULL}, {"nextn_predict_layers", 'u', 1, NULL}}};
+    struct hearth_error err;
+    made_write(source, &made);
+    pack_to(packed, NULL, 0);
+    struct hearth_model *a = open_model(source, false), *b = open_model(packed, true);
+    assert_int_equal(b->pack->n_layer, MADE_LAYERS);
+    assert_non_null(hearth_gguf_tensor(b->gguf, made.extra));
+    compare_models("a layer that guesses ahead", a, b, 0);
+    hearth_model_close(&a);
+    hearth_model_close(&b);
+
+    // As many as there are layers.
+    static const char key[] = "qwen35.nextn_predict_layers";
+    struct file_bytes f = read_whole(packed);
+    uint8_t *at = f.p;
+    while (memcmp(at, key, sizeof key - 1) != 0)
+        at++;
+    at[sizeof key - 1 + 4] = MADE_LAYERS + 1; // behind the value's type
+    write_whole(packed, f.p, f.n);
+    free(f.p);
+    struct hearth_gguf *g = NULL;
+    struct hearth_pack *pack = NULL;
+    MADE_OK(hearth_gguf_open(&g, packed, &err));
+    assert_int_equal(hearth_pack_open(&pack, g, &err), HEARTH_E_FORMAT);
+    assert_non_null(strstr(err.message, "guess tokens ahead"));
+    assert_null(pack);
+    hearth_gguf_close(&g);
+}
+
 // What bundles cannot hold is refused by name.
 static void test_kinds(void **state)
 {
@@ -949,7 +986,7 @@ int main(void)
         cmocka_unit_test(test_profile),       cmocka_unit_test(test_profile_refuses),
         cmocka_unit_test(test_shares),        cmocka_unit_test(test_temperature),
         cmocka_unit_test(test_powerinfer),    cmocka_unit_test(test_source),
-        cmocka_unit_test(test_hollow),
+        cmocka_unit_test(test_hollow),        cmocka_unit_test(test_extra_layers),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

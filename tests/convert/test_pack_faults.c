@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Packs when things go wrong: keys and tensors that lie, files cut short, flipped bits, no memory, a full
-// disk, a packer that is killed or stopped, two at once.
+// Packs when things go wrong: keys and tensors that lie, weights that a format cannot hold, files cut short,
+// flipped bits, no memory, a full disk, a packer that is killed or stopped, two at once.
 #include "failing_alloc.h"
 
 #include <signal.h>
@@ -22,6 +22,42 @@ static int pack_to(const char *out, bool (*progress)(void *, float), void *arg)
         .profile = profiled, .memory = 20000, .n_threads = 1, .progress = progress, .progress_arg = arg};
     err = (struct hearth_error){0};
     return hearth_pack_write(source, out, &params, NULL, &err);
+}
+
+// ---- weights that a format cannot hold
+
+static float too_large;
+
+static float one_is_large(const char *tensor, uint64_t row, uint64_t column, float usual)
+{
+    return !strcmp(tensor, "blk.1.ffn_down.weight") && row == 3 && column == 5 ? too_large : usual;
+}
+
+// What a format cannot hold is refused by name, as when a model is quantised.
+static void test_unsound(void **state)
+{
+    (void)state;
+    static const struct {
+        float number;
+        const char *down;
+    } cases[] = {{1e5f, "F16"}, {1e38f, "Q8_0"}, {INFINITY, "Q4_0"},
+                 {NAN, "Q8_0"}, {1e5f, "Q8_0"},  {NAN, "F32"}};
+    char from[512];
+    snprintf(from, sizeof from, "%s", in_folder("unsound.gguf"));
+    for (int i = 0; i < 6; i++) {
+        too_large = cases[i].number;
+        made_write(from, &(struct made){.arch = "llama",
+                                        .value = one_is_large,
+                                        .set = {{"feed_forward.activation", 's', 0, "relu"}}});
+        unlink(bad);
+        const struct hearth_pack_params params = {.down = cases[i].down, .n_threads = 2};
+        if (i < 4)
+            REFUSED(hearth_pack_write(from, bad, &params, NULL, &check_error), HEARTH_E_FORMAT,
+                    "blk.1.ffn_down.weight has weights that are infinite, not a number, or too large");
+        else // it holds that, or keeps the bits
+            CHECK(hearth_pack_write(from, bad, &params, NULL, &check_error));
+        assert_int_equal(access(bad, F_OK), i < 4 ? -1 : 0);
+    }
 }
 
 // ---- packs that lie
@@ -510,17 +546,12 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lies),
-        cmocka_unit_test(test_magnitudes),
-        cmocka_unit_test(test_flips),
-        cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_damaged_profile),
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_killed_at_any_time),
-        cmocka_unit_test(test_two_at_once),
-        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_unsound),     cmocka_unit_test(test_lies),
+        cmocka_unit_test(test_magnitudes),  cmocka_unit_test(test_flips),
+        cmocka_unit_test(test_truncated),   cmocka_unit_test(test_damaged_profile),
+        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_killed),      cmocka_unit_test(test_killed_at_any_time),
+        cmocka_unit_test(test_two_at_once), cmocka_unit_test(test_full_disk),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

@@ -89,7 +89,12 @@ static void put_metadata(struct hearth_gguf_writer *w, const struct shape *s)
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         char key[64];
         snprintf(key, sizeof key, "%s.%s", s->arch, keys[i].name);
-        if (keys[i].value)
+        uint32_t list[64];
+        for (uint32_t layer = 0; layer < 64; layer++)
+            list[layer] = s->kv_heads + (layer > 0);
+        if (i == 2 && (!strcmp(s->arch, "lfm2") || !strcmp(s->arch, "gemma4"))) // one more behind the first
+            CHECK(hearth_gguf_put_array(w, key, HEARTH_GGUF_U32, list, s->layers, &check_error));
+        else if (keys[i].value)
             CHECK(hearth_gguf_put_u32(w, key, keys[i].value, &check_error));
     }
 }
@@ -400,6 +405,19 @@ static const struct one cases[] = {
      15,
      {"llama", 8, 256, 512, 4, 2, 0, true, false, false},
      {"4", "4", {{"attn_v.weight", "44444444"}, {"ffn_down.weight", "44444444"}}}},
+    // Layers that differ: the first one's heads count.
+    {"Q2_K",
+     10,
+     {"lfm2", 8, 256, 512, 4, 0, 0, true, false, false},
+     {"2", "6", {{"attn_v.weight", "33333333"}, {"ffn_down.weight", "33333333"}}}},
+    {"Q2_K",
+     10,
+     {"gemma4", 8, 256, 512, 4, 1, 0, true, false, false},
+     {"2", "6", {{"attn_v.weight", "44444444"}, {"ffn_down.weight", "33333333"}}}},
+    {"IQ4_NL",
+     25,
+     {"gemma4", 8, 256, 512, 4, 2, 0, true, false, false},
+     {"n", "6", {{"attn_v.weight", "nnnnnnnn"}, {"ffn_down.weight", "5nnnnnnn"}}}},
     {"pure Q5_K_S",
      16,
      {"llama", 8, 256, 96, 4, 2, 0, false, false, false},

@@ -536,6 +536,10 @@ static void test_refusals(void **state)
     made_write(base_path, &(struct made){.arch = "bamboo", .by_neuron = true, .predictors = true});
     refuse(&(struct lie){.only = "ffn_up"}, HEARTH_E_UNSUPPORTED, "neuron by neuron");
     refuse(&(struct lie){.only = "ffn_down_t"}, HEARTH_E_UNSUPPORTED, "neuron by neuron");
+    // Experts that are separate matrices.
+    made_write(base_path, &(struct made){.arch = "llama", .experts = true, .split_experts = true});
+    refuse(&(struct lie){.only = "ffn_up.0."}, HEARTH_E_UNSUPPORTED, "experts are matrices of their own");
+    refuse(&(struct lie){.only = "ffn_down.5."}, HEARTH_E_UNSUPPORTED, "experts are matrices of their own");
     made_write(base_path, &(struct made){.arch = "deepseek2"});
     refuse(&(struct lie){.only = "attn_k_b"}, HEARTH_E_UNSUPPORTED, "head by head");
 }

@@ -332,6 +332,36 @@ static void test_hostile_tensors(void **state)
     expect_error(HEARTH_E_FORMAT, "name is empty");
 }
 
+// Each tensor has bytes of its own, whatever their order; there may be gaps.
+static void test_shared_bytes(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t at[3];
+        const char *words; // NULL: it opens
+    } cases[] = {{{0, 128, 256}, NULL},
+                 {{512, 0, 256}, NULL},
+                 {{256, 128, 0}, NULL},
+                 {{0, 96, 256}, "tensors first and second share bytes, from"},
+                 {{0, 0, 256}, "tensors first and second share bytes, from"},
+                 {{256, 160, 0}, "tensors second and first share bytes, from"},
+                 {{224, 512, 128}, "tensors third? and first share bytes, from"}};
+    const uint64_t ne[1] = {32};
+    static const char *const names[] = {"first", "second", "third\n"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        begin("GGUF", 3, 3, 0);
+        for (int k = 0; k < 3; k++)
+            put_tensor(names[k], 1, ne, HEARTH_TYPE_F32, cases[i].at[k]);
+        put_data(32, 1024);
+        if (cases[i].words)
+            expect_error(HEARTH_E_FORMAT, cases[i].words);
+        else {
+            struct hearth_gguf *g = expect_ok();
+            hearth_gguf_close(&g);
+        }
+    }
+}
+
 // ---- typed look-ups
 
 static void put_number(const char *key, enum hearth_gguf_type type, uint64_t bits, size_t size)
@@ -433,7 +463,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_headers),     cmocka_unit_test(test_not_a_gguf),
         cmocka_unit_test(test_hostile_metadata), cmocka_unit_test(test_hostile_alignment),
-        cmocka_unit_test(test_hostile_tensors),  cmocka_unit_test(test_typed_values),
+        cmocka_unit_test(test_hostile_tensors),  cmocka_unit_test(test_shared_bytes),
+        cmocka_unit_test(test_typed_values),
     };
     return cmocka_run_group_tests_name("gguf", tests, make_folder, remove_folder);
 }

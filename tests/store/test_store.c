@@ -107,7 +107,12 @@ static int read_at_random(struct hearth_store *s, int n)
             busy[done[i].tag] = false;
             if (done[i].code) {
                 assert_int_equal(done[i].code, HEARTH_E_IO);
-                assert_non_null(strstr(hearth_store_error(s), path));
+                struct hearth_error err = {0};
+                char place[96];
+                snprintf(place, sizeof place, "%s: %u bytes at %llu cannot", path, (unsigned)r->length,
+                         (unsigned long long)r->offset);
+                assert_int_equal(hearth_store_fail(s, &done[i], &err), HEARTH_E_IO);
+                assert_non_null(strstr(err.message, place)); // its own, not another read's
                 failed++;
             } else {
                 assert_memory_equal(r->dst, content + r->offset, r->need);
@@ -182,7 +187,7 @@ static int read_all(struct hearth_store *s, uint8_t *dst, size_t length, size_t 
         if (at < length && !rc && hearth_store_submit(s, &read, 1))
             at += n;
         else if (hearth_store_reap(s, &done, 1, 1) && done.code && !rc)
-            rc = hearth_fail(err, done.code, "%s", hearth_store_error(s));
+            rc = hearth_store_fail(s, &done, err);
     }
     return rc;
 }
@@ -352,6 +357,42 @@ static void test_stop(void **unused)
     }
 }
 
+// Of two reads that fail each is told as itself, whichever is waited for first.
+static void test_own_errors(void **unused)
+{
+    (void)unused;
+    enum { HALF = LONG / 2 }; // one read
+    const char *const paths[] = {path};
+    const struct hearth_extent extents[] = {
+        {.dst = memory.base, .length = HALF, .need = HALF},
+        {.offset = 2 * LONG, .dst = (uint8_t *)memory.base + LONG, .length = HALF, .need = HALF}};
+    const struct hearth_store_faults broken = {.seed = 1, .errors = 1000};
+    static const char *const says[] = {".bin: 524288 bytes at 0 cannot be read: ",
+                                       ".bin: 524288 bytes at 2097152 cannot be read: "};
+    for (size_t b = 0; b < 2; b++) {
+        struct hearth_reader *r = NULL;
+        struct hearth_error err = {0};
+        if (hearth_reader_open(&r, paths, 1,
+                               &(struct hearth_store_params){.io = backends[b], .faults = &broken}, &err))
+            continue; // not every system has it
+        for (int first = 0; first < 2; first++) {
+            struct hearth_reader_job jobs[2] = {{.extents = extents, .n = 1},
+                                                {.extents = extents + 1, .n = 1}};
+            hearth_reader_start(r, &jobs[0]);
+            hearth_reader_start(r, &jobs[1]);
+            while (!hearth_reader_is_over(r, &jobs[0]) || !hearth_reader_is_over(r, &jobs[1]))
+                hearth_sleep_ns(100000);
+            for (int i = 0; i < 2; i++) {
+                const int which = i ^ first;
+                assert_int_equal(hearth_reader_wait(r, &jobs[which], &err), HEARTH_E_IO);
+                if (!strstr(err.message, says[which]))
+                    fail_msg("%s", err.message);
+            }
+        }
+        hearth_reader_close(&r);
+    }
+}
+
 static void test_refusals(void **unused)
 {
     (void)unused;
@@ -368,6 +409,6 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random),     cmocka_unit_test(test_faults),
                                        cmocka_unit_test(test_long_reads), cmocka_unit_test(test_close_early),
                                        cmocka_unit_test(test_throttle),   cmocka_unit_test(test_stop),
-                                       cmocka_unit_test(test_refusals)};
+                                       cmocka_unit_test(test_own_errors), cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

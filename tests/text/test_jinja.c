@@ -251,6 +251,26 @@ static void test_limits(void **state)
           "steps");
     fails("{{ ('a' * 3000000).rfind('a' * 1000000 + 'b') }}", "steps");
     fails("{{ ('a' * 3000000).strip('b' * 1000000 + 'a') }}", "steps");
+    static const char *const searches[] = {"s.find(t)",         "s.index(t)", "s.count(t)",    "s.split(t)",
+                                           "s.replace(t, 'x')", "t in s",     "s.partition(t)"};
+    for (size_t i = 0; i < sizeof searches / sizeof *searches; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "{%% set s = 'a' * 1500000 %%}{%% set t = 'a' * 700000 + 'b' %%}{{ %s }}",
+                 searches[i]);
+        fails(text, "steps");
+    }
+    fails("{% set s = 'a' * 2000000 %}{% for i in range(2000) %}{% if s in {} %}{% endif %}{% endfor %}",
+          "steps");
+    fails(
+        "{% set s = 'a' * 2000000 %}{% set t = s + 'b' %}{% for i in range(2000) %}{% if s < t %}{% endif %}"
+        "{% endfor %}",
+        "steps");
+    fails("{% set s = 'a' * 2000000 %}{% for i in range(2000) %}{% if s.split('b') %}{% endif %}{% endfor %}",
+          "steps");
+    fails(
+        "{% set r = range(9999) | list %}{% set q = range(9999) | list %}{% for i in r %}{% if r == q %}{% endif %}"
+        "{% endfor %}",
+        "steps");
 }
 
 static void gives(const char *source, const char *want)
@@ -301,9 +321,21 @@ static void test_json(void **state)
     check("numbers", "{{ v }}",
           "{\"v\": [1, -2, 3.0, 1e2, 12345678901234567890, \"\\u00e4\\ud83e\\udd8a\\ud800\"]}",
           "[1, -2, 3.0, 100.0, 1.2345678901234567e+19, '\xC3\xA4\xF0\x9F\xA6\x8A\xEF\xBF\xBD']");
-    static const char *const bad[] = {
-        "{",    "{\"a\"}",        "{\"a\":}",        "{\"a\":1,}",       "[1", "{\"a\":01}", "{\"a\":tru}",
-        "{} x", "{\"a\":\"\n\"}", "{\"a\":\"\\x\"}", "{\"a\":\"\xFF\"}", ""};
+    static const char *const bad[] = {"{",
+                                      "{\"a\"}",
+                                      "{\"a\":}",
+                                      "{\"a\":1,}",
+                                      "[1",
+                                      "{\"a\":01}",
+                                      "{\"a\":tru}",
+                                      "{} x",
+                                      "{\"a\":\"\n\"}",
+                                      "{\"a\":\"\\x\"}",
+                                      "{\"a\":\"\xFF\"}",
+                                      "",
+                                      "{\"a\":\"\xC3\\n\"}",
+                                      "{\"a\":\"\\n\xFF\\n\"}",
+                                      "{\"a\":\"\xE2\x82\\u0041\"}"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct hearth_error err = {0};
         assert_null(render("", bad[i], &err));

@@ -417,10 +417,21 @@ static uint32_t random_below(uint32_t n)
     return (uint32_t)((uint64_t)(seed >> 4) * n >> 28);
 }
 
+// Whether the rule forbids a token there, because of marks.
+static bool is_forbidden(const struct hearth_vocab *v, hearth_token t, const uint8_t *marks, size_t at)
+{
+    const struct hearth_str *s = &v->text[t];
+    const char first = s->s[0], last = s->s[s->n - 1];
+    const bool tag = s->n > 2 && ((first == '<' && last == '>') || (first == '[' && last == ']'));
+    if (!marks || !memchr(marks + at, 1, s->n))
+        return false;
+    return v->type[t] != HEARTH_TOKEN_USER || tag;
+}
+
 // The rule, plainly: for each length from the longest, every piece of raw text is searched from the left, and
 // a match splits it.
 static size_t split_plainly(const struct hearth_vocab *v, const char *text, size_t n, bool control,
-                            struct hearth_fragment *f)
+                            const uint8_t *marks, struct hearth_fragment *f)
 {
     size_t count = n > 0;
     f[0] = (struct hearth_fragment){0, n, -1};
@@ -433,7 +444,8 @@ static size_t split_plainly(const struct hearth_vocab *v, const char *text, size
                 for (uint32_t t = 0; t < v->n_tokens && hit < 0; t++) {
                     bool on =
                         v->type[t] == HEARTH_TOKEN_USER || (control && v->type[t] == HEARTH_TOKEN_CONTROL);
-                    if (on && v->text[t].n == length && memcmp(v->text[t].s, text + at, length) == 0)
+                    if (on && v->text[t].n == length && memcmp(v->text[t].s, text + at, length) == 0 &&
+                        !is_forbidden(v, (hearth_token)t, marks, at))
                         hit = (hearth_token)t;
                 }
                 if (hit < 0)
@@ -472,7 +484,7 @@ static void test_special_against_plain_search(void **state)
         for (uint32_t i = 1; i < n; i++) {
             size_t length = 1 + random_below(random_below(2) ? 4 : 8);
             for (size_t k = 0; k < length; k++)
-                texts[i][k] = "ab <"[random_below(4)];
+                texts[i][k] = "ab <>"[random_below(5)];
             texts[i][length] = '\0';
             bool twice = false;
             for (uint32_t k = 1; k < i; k++)
@@ -490,12 +502,15 @@ static void test_special_against_plain_search(void **state)
             char text[64];
             size_t length = random_below(60);
             for (size_t i = 0; i < length; i++)
-                text[i] = "ab <"[random_below(4)];
+                text[i] = "ab <>"[random_below(5)];
+            uint8_t marks[64], *marked = random_below(2) ? marks : NULL;
+            for (size_t i = 0; i < length; i++)
+                marks[i] = random_below(8) == 0;
             struct hearth_fragment want[128], *got;
             size_t count;
             bool control = random_below(2);
-            size_t want_n = split_plainly(v, text, length, control, want);
-            assert_int_equal(hearth_special_split(v, text, length, control, NULL, &got, &count, NULL),
+            size_t want_n = split_plainly(v, text, length, control, marked, want);
+            assert_int_equal(hearth_special_split(v, text, length, control, marked, &got, &count, NULL),
                              HEARTH_OK);
             assert_int_equal(count, want_n);
             for (size_t i = 0; i < count; i++) {

@@ -498,6 +498,56 @@ static void *work(void *arg)
     return NULL;
 }
 
+// Thousands of special tokens, each with a length of its own, which nearly are in the text everywhere, or are in
+// each other. If each were looked for at each place, this would last for many minutes.
+static void test_many_specials(void **state)
+{
+    (void)state;
+    enum { N = 3000, TEXT = 300000 };
+    static char letters[N + 1];
+    static struct hearth_str tokens[N + 1];
+    static char *made[N];
+    static float scores[N + 1];
+    static int32_t types[N + 1];
+    char *text = malloc(TEXT);
+    assert_non_null(text);
+    memset(letters, 'a', N);
+    for (int kind = 0; kind < 3; kind++) { // a..ac; a..a; a..a, of which none may be in the text
+        tokens[0] = (struct hearth_str){"<unk>", 5};
+        types[0] = HEARTH_TOKEN_UNKNOWN;
+        for (uint32_t i = 0; i < N; i++) {
+            made[i] = malloc(i + 3);
+            assert_non_null(made[i]);
+            snprintf(made[i], i + 3, "%.*s%s", (int)i + 1, letters, kind ? "" : "c");
+            tokens[i + 1] = (struct hearth_str){made[i], strlen(made[i])};
+            types[i + 1] = kind == 2 && i > 2 ? HEARTH_TOKEN_CONTROL : HEARTH_TOKEN_USER;
+        }
+        const struct hearth_vocab_spec spec = {.model = "llama",
+                                               .n_tokens = N + 1,
+                                               .tokens = tokens,
+                                               .scores = scores,
+                                               .types = types,
+                                               .bos = -1,
+                                               .eos = -1,
+                                               .eot = -1,
+                                               .unk = 0,
+                                               .pad = -1};
+        struct hearth_vocab *v = create(&spec);
+        for (size_t i = 0; i < TEXT; i++)
+            text[i] = kind == 1 && i % 1000 == 999 ? 'b' : 'a';
+        struct hearth_fragment *got;
+        size_t count;
+        assert_int_equal(hearth_special_split(v, text, TEXT, kind < 2, NULL, &got, &count, NULL), HEARTH_OK);
+        assert_int_equal(count, kind == 0 ? 1 : kind == 1 ? 2 * TEXT / 1000 : TEXT / 3);
+        assert_int_equal(got[0].length, kind == 0 ? TEXT : kind == 1 ? 999 : 3);
+        free(got);
+        hearth_vocab_close(&v);
+        for (uint32_t i = 0; i < N; i++)
+            free(made[i]);
+    }
+    free(text);
+}
+
 static void test_threads(void **state)
 {
     (void)state;
@@ -531,6 +581,7 @@ int main(void)
         cmocka_unit_test(test_round_trips),
         cmocka_unit_test(test_interpreted_as_compiled),
         cmocka_unit_test(test_long_words),
+        cmocka_unit_test(test_many_specials),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
