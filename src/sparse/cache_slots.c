@@ -91,7 +91,8 @@ void hearth_cache_evict(struct hearth_cache *c, struct hearth_cache_space *s, ui
     assert(s->slot[neuron] != HEARTH_CACHE_NONE && c->slot_neuron[s->slot[neuron]] == neuron);
     free_slot(c, s->slot[neuron]);
     s->slot[neuron] = HEARTH_CACHE_NONE;
-    s->mark[neuron] = HEARTH_CACHE_ABSENT;
+    // Where its read has failed, others may ask for its state (hearth_cache_state()).
+    __atomic_store_n(&s->mark[neuron], (uint8_t)HEARTH_CACHE_ABSENT, __ATOMIC_RELAXED);
     s->n_cached--;
     s->stats.evictions++;
 }
