@@ -152,9 +152,10 @@ static void test_faults(void **unused)
     (void)unused;
     for (size_t b = 0; b < 2; b++)
         for (uint32_t seed = 1; seed <= 6; seed++) {
-            // Short and interrupted reads cost time alone; rare errors are survived.
+            // Short and interrupted reads cost time alone; rare errors are survived: with 20 of 1000 a read had four
+            // of them, which are too many, once in fifty runs.
             const struct hearth_store_faults rough = {
-                .seed = seed, .shorts = 400, .retries = 300, .errors = 20};
+                .seed = seed, .shorts = 400, .retries = 300, .errors = 5};
             struct hearth_store *s =
                 open_store(&(struct hearth_store_params){.io = backends[b], .depth = 16, .faults = &rough});
             if (!s)
