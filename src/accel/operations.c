@@ -141,9 +141,8 @@ static void run_plain(struct hearth_accel *a, const struct product *p, int i)
     const struct hearth_accel_memory *mask = p->mask ? p->mask : &none, *list = p->tiles ? p->tiles : &none;
     RUN(a, p->is_prompt ? HEARTH_ACCEL_prompt_plain : HEARTH_ACCEL_step_plain,
         groups(n_out, p->is_prompt ? GROUP : PLAIN_ROWS), p->tiles ? p->n_tiles : groups(p->n_tiles, most), 1,
-        M(o->out), I(n_out), M(&o->w->q), I(hearth_accel_form_of(o->w->type).plain), M(p->x.plain),
-        I(o->w->k), I(n_out), I(p->n_tiles), M(mask), I(p->mask != NULL), M(list), I(p->tiles != NULL),
-        I(p->adds));
+        M(o->out), M(&o->w->q), I(hearth_accel_form_of(o->w->type).plain), M(p->x.plain), I(o->w->k),
+        I(n_out), I(p->n_tiles), M(mask), I(p->mask != NULL), M(list), I(p->tiles != NULL), I(p->adds));
 }
 
 static void run_product(struct hearth_accel *a, const struct product *p)

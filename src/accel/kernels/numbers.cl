@@ -79,15 +79,6 @@ INLINE float half_of_bits(uint bits)
 #endif
 }
 
-INLINE float half_at(const __global ushort *p, size_t i)
-{
-#ifdef HEARTH_PTX
-    return half_of_bits(p[i]);
-#else
-    return vload_half(i, (const __global half *)p);
-#endif
-}
-
 // To nearest, ties to even.
 INLINE ushort half_of(float f)
 {

@@ -2,8 +2,8 @@
 // Products of matrices of plain numbers with tokens.
 
 #define PLAIN_ARGS                                                                                               \
-    __global float *out, int out_stride, const __global uchar *w, int format, const __global float *x, int k,    \
-        int n_rows, int n_tokens, const __global uchar *mask, int has_mask, const __global int *tiles, int has_tiles, int adds
+    __global float *out, const __global uchar *w, int format, const __global float *x, int k, int n_rows, int n_tokens, \
+        const __global uchar *mask, int has_mask, const __global int *tiles, int has_tiles, int adds
 
 KERNEL step_plain(PLAIN_ARGS)
 {
@@ -32,7 +32,7 @@ KERNEL step_plain(PLAIN_ARGS)
             acc += 0.0f;
         lane[ITEM] = acc;
         sum_lanes(lane + ITEM / LANES * LANES, l);
-        __global float *to = out + token * (size_t)out_stride + (size_t)row;
+        __global float *to = out + token * (size_t)n_rows + (size_t)row;
         if (l == 0 && row < n_rows)
             *to = adds ? *to + lane[ITEM] : lane[ITEM];
         SYNC;
@@ -57,7 +57,7 @@ KERNEL prompt_plain(PLAIN_ARGS)
         }
         UNROLL for (int t = 0; t < PROMPT_TOKENS; t++)
             if (t < n) {
-                __global float *to = out + (size_t)(first + t) * (size_t)out_stride + (size_t)row;
+                __global float *to = out + (size_t)(first + t) * (size_t)n_rows + (size_t)row;
                 *to = adds ? *to + acc[t] : acc[t];
             }
     }

@@ -9,12 +9,7 @@
 #define STEP_TOKENS   4
 #define PROMPT_TOKENS 8
 
-INLINE float scale_at(const __global uchar *p, int is_half, size_t i)
-{
-    return is_half ? half_at((const __global ushort *)p, i) : ((const __global float *)p)[i];
-}
-
-// Its bits, which are a number once they are used: what is converted at once is waited for at once.
+// A scale's bits, which are a number once they are used: what is converted at once is waited for at once.
 INLINE uint scale_bits(const __global uchar *p, int is_half, size_t i)
 {
     return is_half ? ((const __global ushort *)p)[i] : ((const __global uint *)p)[i];
@@ -23,6 +18,11 @@ INLINE uint scale_bits(const __global uchar *p, int is_half, size_t i)
 INLINE float scale_of_bits(uint bits, int is_half)
 {
     return is_half ? half_of_bits(bits) : as_float(bits);
+}
+
+INLINE float scale_at(const __global uchar *p, int is_half, size_t i)
+{
+    return scale_of_bits(scale_bits(p, is_half, i), is_half);
 }
 
 #define UNIT_WORDS(bits, unit) ((bits) * (unit) / 32)
@@ -44,6 +44,14 @@ INLINE struct token token_of(const __global uchar *acts, int padded)
     return t;
 }
 
+INLINE void put_four(uint *w, uint4 four)
+{
+    w[0] = four.x;
+    w[1] = four.y;
+    w[2] = four.z;
+    w[3] = four.w;
+}
+
 // `words` words, 2, 4 or 8, which lie at a multiple of that.
 INLINE void load_words(uint *w, const __global uint *from, const int words)
 {
@@ -53,13 +61,8 @@ INLINE void load_words(uint *w, const __global uint *from, const int words)
         w[1] = two.y;
         return;
     }
-    UNROLL for (int i = 0; i < words / 4; i++) {
-        const uint4 four = ((const __global uint4 *)from)[i];
-        w[4 * i] = four.x;
-        w[4 * i + 1] = four.y;
-        w[4 * i + 2] = four.z;
-        w[4 * i + 3] = four.w;
-    }
+    UNROLL for (int i = 0; i < words / 4; i++)
+        put_four(w + 4 * i, ((const __global uint4 *)from)[i]);
 }
 
 // What a token has of a unit.
@@ -209,15 +212,8 @@ INLINE void load_part(struct part *x, struct chunk c, int t, int u, const int bi
 {
     const int size = STEP_CHUNK(bits, unit);
     UNROLL for (int h = 0; h < unit / 16; h++) {
-        const uint4 hi = c.hi[(t * (unit / 16) + h) * size + u], lo = c.lo[(t * (unit / 16) + h) * size + u];
-        x->hi[4 * h] = hi.x;
-        x->hi[4 * h + 1] = hi.y;
-        x->hi[4 * h + 2] = hi.z;
-        x->hi[4 * h + 3] = hi.w;
-        x->lo[4 * h] = lo.x;
-        x->lo[4 * h + 1] = lo.y;
-        x->lo[4 * h + 2] = lo.z;
-        x->lo[4 * h + 3] = lo.w;
+        put_four(x->hi + 4 * h, c.hi[(t * (unit / 16) + h) * size + u]);
+        put_four(x->lo + 4 * h, c.lo[(t * (unit / 16) + h) * size + u]);
     }
     x->d = c.d[t * size + u];
     x->sum = c.sum[t * size + u];
