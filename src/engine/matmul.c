@@ -69,15 +69,23 @@ static void quantize_task(void *arg, int task, int worker)
                                        j->x + (size_t)task * j->k, j->k);
 }
 
-// Enough chunks to even out the threads, few enough that the counter they share costs nothing. Many tokens
+// Bytes of weights that a chunk has at least, where that leaves no thread without one: until its first bytes have
+// come from memory and its activations are prepared, a thread waits for a microsecond.
+#define LEAST_BYTES ((size_t)128 << 10)
+
+// Enough chunks to even out the threads, few enough that what each one costs does not count. Many tokens
 // are packed anew for every chunk, which 512 rows make up for: with fewer, two chunks a thread must do.
 // `later`: rows times tokens of products that come after. While they are many, chunks may be large: where a
 // thread goes on from row to row, the next ones are on their way.
-static size_t chunk_rows(size_t n, int n_tokens, size_t later, int n_threads)
+static size_t chunk_rows(size_t n, size_t row_bytes, int n_tokens, size_t later, int n_threads)
 {
     if (n_threads == 1)
         return n;
     size_t parts = (size_t)n_threads * (n_tokens < 3 ? 8 : 4);
+    if (n / parts < LEAST_BYTES / row_bytes) {
+        parts = n * row_bytes / LEAST_BYTES;
+        parts = parts < (size_t)n_threads ? (size_t)n_threads : parts;
+    }
     if (n_tokens >= 64 && n / parts < 512)
         parts = n / 512 > (size_t)n_threads * 2 ? n / 512 : (size_t)n_threads * 2;
     const size_t wanted = n_tokens ? later / ((size_t)n_tokens * (size_t)n_threads * 2) : 0;
@@ -99,7 +107,7 @@ void hearth_matmul(struct hearth_matmul_work *work, enum hearth_phase phase, str
     for (int i = 0; i < n_products; i++) {
         struct hearth_product *p = &products[i];
         later -= p->w.n * (size_t)p->n;
-        p->chunk = chunk_rows(p->w.n, p->n, later, hearth_pool_size(c->pool));
+        p->chunk = chunk_rows(p->w.n, hearth_type_bytes(p->w.type, p->w.k), p->n, later, hearth_pool_size(c->pool));
         tasks += (int)((p->w.n + p->chunk - 1) / p->chunk);
         p->end = tasks;
         quantize |= hearth_is_block_type(&p->w);

@@ -72,6 +72,12 @@ bool hearth_cpu_halves_512(void)
     return (a >> 8 & 0xf) + (a >> 20 & 0xff) == 0x19;
 }
 
+bool hearth_cpu_reads_streams(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
+}
+
 #define LEVELS(X) X(avx2) X(avx512) X(amx)
 HEARTH_CPU_TABLE(LEVELS)
 

@@ -25,6 +25,12 @@
 // which is faster, from running ahead.
 static atomic_bool rows_in_turn;
 
+// Whether a single token takes rows from far apart together, one from each of ROWS_TOGETHER parts of the matrix,
+// so that four streams come from memory, each in pages of its own. Intel's prefetchers run a few lines ahead in
+// each of them. What is asked for beside them is nearer by then.
+static atomic_bool rows_apart;
+#define APART_AHEAD 2048
+
 // `rows` rows from w on: what comes MATRIX_AHEAD after all of them is asked for, since the last row's start is
 // needed as early as the first one's.
 INLINE void lay_strand(struct strand *l, const uint8_t *w, size_t w_stride, size_t group_bytes, size_t full,
@@ -52,18 +58,53 @@ INLINE void rows_tokens(float *out, size_t out_stride, const uint8_t *w, size_t 
     strand_tokens(out, out_stride, &l, x, x_groups, rows, n, asks, unpack, s);
 }
 
-// Rows of a matrix from w on.
+// Rows of a matrix from w on; rows in a part when they are walked apart, else 0.
 struct matrix {
     const uint8_t *w;
-    size_t w_stride, group_bytes, full, tail_bytes;
+    size_t w_stride, group_bytes, full, tail_bytes, part;
 };
+
+INLINE size_t matrix_row(const void *matrix, size_t place)
+{
+    const struct matrix *m = matrix;
+    return place < m->part * ROWS_TOGETHER ? place % ROWS_TOGETHER * m->part + place / ROWS_TOGETHER : place;
+}
 
 INLINE struct strand matrix_strand(const void *matrix, size_t at, int rows)
 {
     const struct matrix *m = matrix;
     struct strand l;
-    lay_strand(&l, m->w + at * m->w_stride, m->w_stride, m->group_bytes, m->full, m->tail_bytes, rows);
+    if (!m->part) {
+        lay_strand(&l, m->w + at * m->w_stride, m->w_stride, m->group_bytes, m->full, m->tail_bytes, rows);
+        return l;
+    }
+    l.ahead_step = l.group_bytes = m->group_bytes;
+    l.n_groups = m->full;
+    l.tail_bytes = m->tail_bytes;
+    for (int r = 0; r < rows; r++) {
+        l.row[r] = m->w + matrix_row(m, at + (size_t)r) * m->w_stride;
+        l.ahead[r] = l.row[r] + APART_AHEAD;
+        l.ahead_tail[r] = l.ahead[r] + m->full * m->group_bytes;
+    }
     return l;
+}
+
+// Rows walked apart, for one prepared token.
+INLINE void parted_rows(float *out, size_t n_rows, const struct matrix *m, const struct prepared *x,
+                        unpack_fn unpack, const struct shape *s)
+{
+    size_t place = 0;
+    for (; place < m->part * ROWS_TOGETHER; place += ROWS_TOGETHER) {
+        const struct strand l = matrix_strand(m, place, ROWS_TOGETHER);
+        float sums[ROWS_TOGETHER];
+        strand_tokens(sums, 0, &l, x, 0, ROWS_TOGETHER, 1, true, unpack, s);
+        for (size_t r = 0; r < ROWS_TOGETHER; r++)
+            out[matrix_row(m, place + r)] = sums[r];
+    }
+    for (; place < n_rows; place++) {
+        const struct strand l = matrix_strand(m, place, 1);
+        strand_tokens(out + place, 0, &l, x, 0, 1, 1, true, unpack, s);
+    }
 }
 
 // Rows [0, n_rows), some of them together, for n prepared tokens (constants after inlining), whose
@@ -134,17 +175,22 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
     struct ends ends = {.bytes = tail_bytes,
                         .together = full < SHORT ? ends_together(k - full * elements, s) : 1};
     const bool in_turn = atomic_load_explicit(&rows_in_turn, memory_order_relaxed);
+    const bool apart = n_tokens == 1 && atomic_load_explicit(&rows_apart, memory_order_relaxed);
+    const size_t most_rows = apart ? SIZE_MAX : MATRIX_ROWS;
 
     for (size_t first = 0; first < n_tokens; first += MAX_PREPARED) {
         const size_t count = n_tokens - first < MAX_PREPARED ? n_tokens - first : MAX_PREPARED;
+        if (apart) // on its way while activations are prepared
+            for (size_t part = 0; part < ROWS_TOGETHER; part++)
+                prefetch((const uint8_t *)w + part * (n_rows / ROWS_TOGETHER) * w_stride, APART_AHEAD);
         for (size_t t = 0; t < count; t++)
             prepare(prepared + t * all, (const uint8_t *)x + (first + t) * x_stride, k, all, s);
         if (count % 2 && ends.together > 1) // the last one is by itself
             prepare_ends(&ends, prepared + MAX_PREPARED * all,
                          (const uint8_t *)x + (first + count - 1) * x_stride, k, full, s);
         // A few rows at a time, so that they stay in the L2 cache while the tokens take turns.
-        for (size_t r = 0; r < n_rows; r += MATRIX_ROWS) {
-            const size_t rows = n_rows - r < MATRIX_ROWS ? n_rows - r : MATRIX_ROWS;
+        for (size_t r = 0; r < n_rows; r += most_rows) {
+            const size_t rows = n_rows - r < most_rows ? n_rows - r : most_rows;
             const uint8_t *from = (const uint8_t *)w + r * w_stride;
             float *to = out + first * out_stride + r;
             size_t t = 0;
@@ -156,10 +202,13 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
                             tail_bytes, prepared + t * all, all, SIDE_BY_SIDE, 2, true, unpack, s);
                 t += 2;
             }
-            const struct matrix matrix = {from, w_stride, group_bytes, full, tail_bytes};
+            const struct matrix matrix = {from, w_stride,   group_bytes,
+                                          full, tail_bytes, apart ? rows / ROWS_TOGETHER : 0};
             if (t < count && ends.together > 1)
-                rows_with_ends(to + t * out_stride, rows, &matrix, matrix_strand, prepared + t * all, &ends,
-                               unpack, s);
+                rows_with_ends(to + t * out_stride, rows, &matrix, matrix_strand, matrix_row,
+                               prepared + t * all, &ends, unpack, s);
+            else if (t < count && apart)
+                parted_rows(to, rows, &matrix, prepared, unpack, s);
             else if (t < count && in_turn && full > 2 * BAND)
                 banded_rows(to + t * out_stride, from, w_stride, rows, group_bytes, full, tail_bytes,
                             prepared + t * all, unpack, s);
@@ -195,6 +244,7 @@ void hearth_kernels_init_step_avx512(struct hearth_kernels *t)
     HEARTH_UNITS_AVX512(ENTER)
 #undef ENTER
     atomic_store(&rows_in_turn, hearth_cpu_halves_512());
+    atomic_store(&rows_apart, hearth_cpu_reads_streams());
     hearth_kernels_raise_scratch(t, step_scratch_bytes);
     hearth_kernels_raise_scratch(t, hearth_step_many_scratch_avx512);
 }

@@ -99,6 +99,8 @@ INLINE void sum_canonical(float *out, const __m512 *acc, int n)
 
 // How rows [at, at + rows) of a matrix or a list are walked (rows a constant after inlining).
 typedef struct strand (*strand_fn)(const void *source, size_t at, int rows);
+// Which output the row walked at this place has.
+typedef size_t (*row_fn)(const void *source, size_t place);
 
 // Whole groups of rows [at, at + rows), which are numbers r and up of those whose ends go together, and their ends.
 INLINE void strand_with_ends(__m512 *acc, struct ends_groups *groups, int r, const void *source, size_t at,
@@ -114,7 +116,7 @@ INLINE void strand_with_ends(__m512 *acc, struct ends_groups *groups, int r, con
 }
 
 // Rows [0, n_rows) of a matrix or a list for one prepared token, whose ends go together.
-INLINE void rows_with_ends(float *out, size_t n_rows, const void *source, strand_fn strand_of,
+INLINE void rows_with_ends(float *out, size_t n_rows, const void *source, strand_fn strand_of, row_fn row_of,
                            const struct prepared *x, const struct ends *e, unpack_fn unpack,
                            const struct shape *s)
 {
@@ -133,7 +135,10 @@ INLINE void rows_with_ends(float *out, size_t n_rows, const void *source, strand
         for (r = 0; r < n; r += e->together)
             add_ends(acc + r, groups.bytes[r / e->together], n - r < e->together ? n - r : e->together, e,
                      unpack, s);
-        sum_canonical(out + first, acc, n);
+        float sums[ENDS_ROWS];
+        sum_canonical(sums, acc, n);
+        for (r = 0; r < n; r++)
+            out[row_of(source, first + (size_t)r)] = sums[r];
     }
 }
 
