@@ -45,8 +45,8 @@ const char *hearth_cpu_level_name(unsigned flags);
 // Of x86-64: whether the CPU makes two operations of each one on 512 bits (Zen 4). Thread-safe.
 bool hearth_cpu_halves_512(void);
 
-// Of x86-64: whether the CPU reads several streams faster than one, because its prefetcher runs only some
-// lines ahead in each page (Intel's). Thread-safe.
+// Whether the CPU reads several streams faster than one, because its prefetcher runs only some lines ahead in
+// each page (Intel's). Thread-safe.
 bool hearth_cpu_reads_streams(void);
 
 // The CPU's brand string, such as "AMD EPYC 9755"; "unknown" when it has none. Static storage.

@@ -107,7 +107,8 @@ void hearth_matmul(struct hearth_matmul_work *work, enum hearth_phase phase, str
     for (int i = 0; i < n_products; i++) {
         struct hearth_product *p = &products[i];
         later -= p->w.n * (size_t)p->n;
-        p->chunk = chunk_rows(p->w.n, hearth_type_bytes(p->w.type, p->w.k), p->n, later, hearth_pool_size(c->pool));
+        p->chunk =
+            chunk_rows(p->w.n, hearth_type_bytes(p->w.type, p->w.k), p->n, later, hearth_pool_size(c->pool));
         tasks += (int)((p->w.n + p->chunk - 1) / p->chunk);
         p->end = tasks;
         quantize |= hearth_is_block_type(&p->w);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/os.h"
 
 #define MIN_BYTES   ((size_t)1 << 20) // at least one task
@@ -16,10 +17,15 @@
 // Bytes of a task. Threads that read neighbouring parts of one range reach a much higher speed
 // than threads that each read a half of their own.
 #define TASK ((size_t)1 << 20)
+// Streams of a task on CPUs that read several faster than one, and how many bytes ahead of the sums these ask. Four,
+// whose beginnings are a power of two apart, are slower.
+#define STREAMS 3
+#define AHEAD   ((size_t)2048)
 
 struct stream_job {
     const uint64_t *data;
-    size_t words; // of one task
+    size_t words;   // of one task
+    size_t streams; // of a task, a part of its words each
     uint64_t *sums;
 };
 
@@ -29,10 +35,15 @@ static void read_share(void *arg, int task, int worker)
     (void)worker;
     const struct stream_job *job = arg;
     const uint64_t *p = job->data + (size_t)task * job->words;
+    const size_t part = job->words / job->streams / LANES * LANES;
     uint64_t lanes[LANES] = {0};
-    for (size_t i = 0; i < job->words; i += LANES)
-        for (size_t k = 0; k < LANES; k++)
-            lanes[k] += p[i + k];
+    for (size_t i = 0; i < part; i += LANES)
+        for (size_t s = 0; s < job->streams; s++) {
+            if (job->streams > 1)
+                __builtin_prefetch(p + s * part + i + AHEAD / sizeof *p);
+            for (size_t k = 0; k < LANES; k++)
+                lanes[k] += p[s * part + i + k];
+        }
     uint64_t sum = 0;
     for (size_t k = 0; k < LANES; k++)
         sum += lanes[k];
@@ -54,7 +65,7 @@ double hearth_median(double *values, size_t n)
 // Reads all of the memory. Returns the nanoseconds.
 static uint64_t pass(struct hearth_roof *r)
 {
-    struct stream_job job = {r->region.base, TASK / sizeof(uint64_t), r->sums};
+    struct stream_job job = {r->region.base, TASK / sizeof(uint64_t), r->streams, r->sums};
     const uint64_t start = hearth_now_ns();
     hearth_pool_run(r->pool, read_share, &job, r->n_tasks);
     const uint64_t ns = hearth_now_ns() - start;
@@ -110,6 +121,7 @@ int hearth_roof_open(struct hearth_roof *r, size_t bytes, int n_threads, size_t 
     if (bytes < MIN_BYTES)
         bytes = MIN_BYTES;
     *r = (struct hearth_roof){.n_tasks = (int)(bytes / TASK), .room = n_samples};
+    r->streams = hearth_cpu_reads_streams() ? STREAMS : 1;
     r->sums = hearth_calloc((size_t)r->n_tasks, sizeof *r->sums);
     r->samples = hearth_calloc(n_samples, 2 * sizeof *r->samples);
     int rc = HEARTH_OK;

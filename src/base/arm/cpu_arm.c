@@ -39,6 +39,11 @@ static const struct {
     {0xd85, "Cortex-X925"}, {0xd87, "Cortex-A725"}, {0xd8e, "Neoverse N3"},
 };
 
+bool hearth_cpu_reads_streams(void)
+{
+    return false;
+}
+
 void hearth_cpu_read_brand(char *to, size_t n)
 {
     const uint64_t midr = hearth_os_arm_midr();

@@ -6,6 +6,11 @@
 #define LEVELS(X)
 HEARTH_CPU_TABLE(LEVELS)
 
+bool hearth_cpu_reads_streams(void)
+{
+    return false;
+}
+
 void hearth_cpu_read_brand(char *to, size_t n)
 {
     (void)to;

@@ -89,12 +89,19 @@ INLINE struct strand matrix_strand(const void *matrix, size_t at, int rows)
     return l;
 }
 
+// Rows of each part of n_rows: an odd number, for parts that are whole pages apart come slower.
+static size_t part_of(size_t n_rows)
+{
+    const size_t rows = n_rows / ROWS_TOGETHER;
+    return rows > 1 ? (rows - 1) | 1 : rows;
+}
+
 // Rows walked apart, for one prepared token.
 INLINE void parted_rows(float *out, size_t n_rows, const struct matrix *m, const struct prepared *x,
                         unpack_fn unpack, const struct shape *s)
 {
     size_t place = 0;
-    for (; place < m->part * ROWS_TOGETHER; place += ROWS_TOGETHER) {
+    for (; place + ROWS_TOGETHER <= n_rows; place += ROWS_TOGETHER) {
         const struct strand l = matrix_strand(m, place, ROWS_TOGETHER);
         float sums[ROWS_TOGETHER];
         strand_tokens(sums, 0, &l, x, 0, ROWS_TOGETHER, 1, true, unpack, s);
@@ -182,7 +189,7 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
         const size_t count = n_tokens - first < MAX_PREPARED ? n_tokens - first : MAX_PREPARED;
         if (apart) // on its way while activations are prepared
             for (size_t part = 0; part < ROWS_TOGETHER; part++)
-                prefetch((const uint8_t *)w + part * (n_rows / ROWS_TOGETHER) * w_stride, APART_AHEAD);
+                prefetch((const uint8_t *)w + part * part_of(n_rows) * w_stride, APART_AHEAD);
         for (size_t t = 0; t < count; t++)
             prepare(prepared + t * all, (const uint8_t *)x + (first + t) * x_stride, k, all, s);
         if (count % 2 && ends.together > 1) // the last one is by itself
@@ -203,7 +210,7 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
                 t += 2;
             }
             const struct matrix matrix = {from, w_stride,   group_bytes,
-                                          full, tail_bytes, apart ? rows / ROWS_TOGETHER : 0};
+                                          full, tail_bytes, apart ? part_of(rows) : 0};
             if (t < count && ends.together > 1)
                 rows_with_ends(to + t * out_stride, rows, &matrix, matrix_strand, matrix_row,
                                prepared + t * all, &ends, unpack, s);
