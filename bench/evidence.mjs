@@ -68,7 +68,7 @@ const claims = [
         ours: "28.6x and 29.5x (17.5 and 0.61, 17.8 and 0.60 tok/s), 54x on a day of slower storage (15.6 and 0.29), 2 CPU cores, synthetic 7B", by: "streaming" },
     { claim: "... with a stream that drifts, as trained models' do", paper: "", theirs: "", ours: "19x (11.8 and 0.61 tok/s), 45 % of the speed in memory, 2 cores of a Zen 5; what the storage can read is 22x", by: "drift" },
     { claim: "a quarter of it in memory", paper: P2, theirs: "4.7 tok/s (47B, Ace 2), 14.1x llama.cpp over models", ours: "9.0 tok/s (7B), 15.4x, 39 % of the speed in memory; with a third 58 % (Zen 4), 63 % on a machine with slow memory", by: "streaming" },
-    { claim: "all in memory, sparse over dense llama.cpp", paper: `${P2}, ${TS}`, theirs: "2.24x (phone), 2.08x (PC, CPU)", ours: "2.35x to 2.48x, 2 CPU cores", by: "sparse" },
+    { claim: "all in memory, sparse over dense llama.cpp", paper: `${P2}, ${TS}`, theirs: "2.24x (phone), 2.08x (PC, CPU)", ours: "2.34x to 2.48x, 2 CPU cores", by: "sparse" },
     { claim: "half on flash, beside all in memory", paper: P2, theirs: "11.1 of 20 tok/s, 56 %", ours: "71 to 77 % (Zen 5), 78 to 81 % (Zen 4), 88 % on a machine with slow memory", by: "streaming" },
     { claim: "P99 of a token over the mean, half on flash", paper: P2, theirs: "1.79 (Bamboo-7B), 1.41 (47B)", ours: "1.3 to 1.8 (7B, Zen 5), 1.3 (7B, Zen 4), 1.34 (47B at 16 GiB), 1.12 to 1.35 (47B from 6 to 19 GiB)", by: "streaming, large" },
     { claim: "47B with 7 GB of memory", paper: P2, theirs: "2.13 tok/s", ours: "1.28 to 1.33 tok/s (2 cores of a Zen 5); 1.07 to 1.13 (Zen 4), storage busy 97 %; forecast for the phone 2.27", by: "large, studies" },
