@@ -8,6 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(HEARTH_TILES_MODEL)
+#include "kernels/x86/variants_x86.h"
+#endif
+
 static const uint32_t types[] = {
     HEARTH_TYPE_F32,   HEARTH_TYPE_F16,     HEARTH_TYPE_BF16,  HEARTH_TYPE_Q4_0,    HEARTH_TYPE_Q4_1,
     HEARTH_TYPE_Q5_0,  HEARTH_TYPE_Q5_1,    HEARTH_TYPE_Q8_0,  HEARTH_TYPE_Q2_K,    HEARTH_TYPE_Q3_K,
@@ -126,6 +130,9 @@ static void check_one_matmul(const struct shape *shape, bool step)
         for (size_t t = 0; t < s.tokens; t++)
             check_fill((float *)(void *)(x + t * s.x_stride), s.k);
     }
+#if defined(HEARTH_TILES_MODEL)
+    hearth_kernels_walk_avx512((enum hearth_row_walk)check_below(3)); // whatever this CPU would have
+#endif
     float *want = NULL;
     char name[96];
     snprintf(name, sizeof name, "%s %s k %zu rows %zu tokens %zu stride %zu", step ? "step" : "prompt",

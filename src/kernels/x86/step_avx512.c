@@ -20,15 +20,14 @@
 // must have a whole group of units: the first group begins all 16 lanes.
 #define MANY_FROM(k) ((k) >= 1024 ? (size_t)3 : (k) >= 512 ? (size_t)5 : SIZE_MAX)
 
-// Whether a single token takes rows one after the other, and nothing is asked for ahead. Zen 4 reads one stream
-// faster than two, and loads of activations are not what limits it; what is asked for keeps its own prefetcher,
-// which is faster, from running ahead.
-static atomic_bool rows_in_turn;
-
-// Whether a single token takes rows from far apart together, one from each of ROWS_TOGETHER parts of the matrix,
-// so that four streams come from memory, each in pages of its own. Intel's prefetchers run a few lines ahead in
-// each of them. What is asked for beside them is nearer by then.
-static atomic_bool rows_apart;
+// How a single token takes rows:
+// - beside: two of them side by side.
+// - in turn: one after the other, and nothing is asked for ahead. Zen 4 reads one stream faster than two, and
+//   loads of activations are not what limits it; what is asked for keeps its own prefetcher, which is faster, from
+//   running ahead.
+// - apart: four together, one from each part of the matrix, so that four streams come from memory, each in pages
+//   of its own. Intel's prefetchers run a few lines ahead in each of them. What is asked for beside them is nearer.
+static atomic_int row_walk;
 #define APART_AHEAD 2048
 
 // `rows` rows from w on: what comes MATRIX_AHEAD after all of them is asked for, since the last row's start is
@@ -181,8 +180,8 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
     struct prepared *prepared = scratch;
     struct ends ends = {.bytes = tail_bytes,
                         .together = full < SHORT ? ends_together(k - full * elements, s) : 1};
-    const bool in_turn = atomic_load_explicit(&rows_in_turn, memory_order_relaxed);
-    const bool apart = n_tokens == 1 && atomic_load_explicit(&rows_apart, memory_order_relaxed);
+    const int walk = atomic_load_explicit(&row_walk, memory_order_relaxed);
+    const bool in_turn = walk == HEARTH_WALK_IN_TURN, apart = n_tokens == 1 && walk == HEARTH_WALK_APART;
     const size_t most_rows = apart ? SIZE_MAX : MATRIX_ROWS;
 
     for (size_t first = 0; first < n_tokens; first += MAX_PREPARED) {
@@ -245,13 +244,19 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
 
 HEARTH_UNITS_AVX512(STEP)
 
+void hearth_kernels_walk_avx512(enum hearth_row_walk walk)
+{
+    atomic_store(&row_walk, (int)walk);
+}
+
 void hearth_kernels_init_step_avx512(struct hearth_kernels *t)
 {
 #define ENTER(type, unpack, shape) t->step[HEARTH_TYPE_##type] = step_##type;
     HEARTH_UNITS_AVX512(ENTER)
 #undef ENTER
-    atomic_store(&rows_in_turn, hearth_cpu_halves_512());
-    atomic_store(&rows_apart, hearth_cpu_reads_streams());
+    hearth_kernels_walk_avx512(hearth_cpu_halves_512()      ? HEARTH_WALK_IN_TURN
+                               : hearth_cpu_reads_streams() ? HEARTH_WALK_APART
+                                                            : HEARTH_WALK_BESIDE);
     hearth_kernels_raise_scratch(t, step_scratch_bytes);
     hearth_kernels_raise_scratch(t, hearth_step_many_scratch_avx512);
 }

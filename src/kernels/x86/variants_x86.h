@@ -20,6 +20,10 @@ void hearth_kernels_init_plain_avx512(struct hearth_kernels *t);
 void hearth_kernels_init_axpy_avx512(struct hearth_kernels *t);
 void hearth_kernels_init_vector_avx512(struct hearth_kernels *t);
 void hearth_kernels_init_attend_avx512(struct hearth_kernels *t);
+// How STEP products of one token go through the rows of a matrix (step_avx512.c). init chooses by the CPU;
+// checkkernels tries all of them. Thread-safe.
+enum hearth_row_walk { HEARTH_WALK_BESIDE, HEARTH_WALK_IN_TURN, HEARTH_WALK_APART };
+void hearth_kernels_walk_avx512(enum hearth_row_walk walk);
 // PROMPT products of a block format.
 void hearth_prompt_avx512(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride,
                           size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
