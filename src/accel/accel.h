@@ -30,8 +30,16 @@ struct hearth_accel_info {
     bool exact;
     // It has units for products of matrices of integers, and prompts' kernels for them (kernels/matrix.cl).
     bool has_matrix_units;
+    // Where it is on the PCI bus: 1 + domain << 16 | bus << 8 | device << 3 | function; 0: not known.
+    uint64_t place;
     int index; // the back end's own number
 };
+
+// What a back end says of it in `place`.
+static inline uint64_t hearth_accel_place(uint32_t domain, uint32_t bus, uint32_t device, uint32_t function)
+{
+    return 1 + ((uint64_t)domain << 16 | (uint64_t)bus << 8 | (uint64_t)device << 3 | function);
+}
 
 // A piece of a device's memory.
 struct hearth_accel_memory {
@@ -122,8 +130,8 @@ int hearth_accel_list(struct hearth_accel_info *out, int cap);
 #define HEARTH_ACCEL_MOST 16
 // Which devices a text means: numbers in the list or parts of names, separated by commas (the same may come twice);
 // "auto", or NULL: the first that is no CPU; "all": all that are none (both leave out GPUs whose bits are others where
-// there is one with the CPU's), those that an earlier back end has by the same
-// name once, as many as it has. Their numbers in the list, [HEARTH_ACCEL_MOST]. Returns how many; HEARTH_E_INVALID, HEARTH_E_MEMORY.
+// there is one with the CPU's), each once: a driver may list what an earlier one has, at the same place of the PCI bus, or
+// by the same name where that is not known. Their numbers in the list, [HEARTH_ACCEL_MOST]. Returns how many; HEARTH_E_INVALID, HEARTH_E_MEMORY.
 int hearth_accel_choose(int *numbers, const char *text, struct hearth_error *err);
 // The device of this number in the list. False: there is none.
 bool hearth_accel_at(struct hearth_accel_info *out, int number);

@@ -94,14 +94,21 @@ static bool is_all(const char *text)
     return text && !strcmp(text, "all");
 }
 
-// Whether an earlier back end has it: as many of a name there are the first ones of that name here. So of equal devices
-// of which the other back end knows but some, the rest are kept.
+// Whether an earlier driver has it: what is at the same place (a driver may list parts of one device), or, where that is
+// not known of both, is of the same name in an earlier back end. As many of a name there are the first ones of that name
+// here, so of equal devices of which the other back end knows but some, the rest are kept.
 static bool comes_again(const struct hearth_accel_info *list, int i)
 {
     int elsewhere = 0, before = 0;
-    for (int k = 0; k < i; k++)
-        if (!strcmp(list[k].name, list[i].name))
-            *(list[k].backend != list[i].backend ? &elsewhere : &before) += 1;
+    for (int k = 0; k < i; k++) {
+        const bool other = list[k].backend != list[i].backend;
+        if (list[k].place && list[i].place) {
+            if (list[k].place == list[i].place && (other || strcmp(list[k].driver, list[i].driver) != 0))
+                return true;
+        } else if (!strcmp(list[k].name, list[i].name)) {
+            *(other ? &elsewhere : &before) += 1;
+        }
+    }
     return before < elsewhere;
 }
 

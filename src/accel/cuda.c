@@ -91,6 +91,16 @@ static bool has_matrix_units(const struct hearth_cuda *cu, int id)
            major >= MATRIX_MAJOR;
 }
 
+static uint64_t place_of(const struct hearth_cuda *cu, int id)
+{
+    int domain, bus, device;
+    if (cu->DeviceGetAttribute(&domain, HEARTH_CUDA_PCI_DOMAIN, id) ||
+        cu->DeviceGetAttribute(&bus, HEARTH_CUDA_PCI_BUS, id) ||
+        cu->DeviceGetAttribute(&device, HEARTH_CUDA_PCI_DEVICE, id))
+        return 0;
+    return hearth_accel_place((uint32_t)domain, (uint32_t)bus, (uint32_t)device, 0);
+}
+
 static struct hearth_accel_info describe(const struct hearth_cuda *cu, int id, int index)
 {
     struct hearth_accel_info info = {.backend = hearth_accel_cuda.name, .exact = true, .index = index};
@@ -104,6 +114,7 @@ static struct hearth_accel_info describe(const struct hearth_cuda *cu, int id, i
     info.memory = info.largest = memory;
     info.units = (uint32_t)units;
     info.has_matrix_units = has_matrix_units(cu, id);
+    info.place = place_of(cu, id);
     snprintf(info.driver, sizeof info.driver, "%d.%d", version / 1000, version % 1000 / 10);
     name_of(cu, id, info.name, sizeof info.name);
     return info;

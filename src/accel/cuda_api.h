@@ -18,6 +18,9 @@ typedef uint64_t hearth_cuda_pointer; // of the device; 32 bits in programs of 3
 
 #define HEARTH_CUDA_UNITS      16 // attributes of a device
 #define HEARTH_CUDA_INTEGRATED 18 // it has no memory of its own
+#define HEARTH_CUDA_PCI_BUS    33
+#define HEARTH_CUDA_PCI_DEVICE 34
+#define HEARTH_CUDA_PCI_DOMAIN 50
 #define HEARTH_CUDA_MAJOR      75
 #define HEARTH_CUDA_MINOR      76
 

@@ -107,6 +107,14 @@ static void text_of(const struct hearth_cl *cl, hearth_cl_device id, uint32_t wh
     hearth_make_printable(out);
 }
 
+static uint64_t place_of(const struct hearth_cl *cl, hearth_cl_device id)
+{
+    uint32_t pci[4];
+    if (cl->GetDeviceInfo(id, HEARTH_CL_DEVICE_PCI, sizeof pci, pci, NULL))
+        return 0;
+    return hearth_accel_place(pci[0], pci[1], pci[2], pci[3]);
+}
+
 static struct hearth_accel_info describe(const struct hearth_cl *cl, hearth_cl_device id, int index)
 {
     const uint64_t type = number_of(cl, id, HEARTH_CL_DEVICE_TYPE, 8);
@@ -120,6 +128,7 @@ static struct hearth_accel_info describe(const struct hearth_cl *cl, hearth_cl_d
         .shares_memory = (type & HEARTH_CL_DEVICE_TYPE_CPU) != 0 ||
                          number_of(cl, id, HEARTH_CL_DEVICE_SHARES_MEMORY, 4) != 0,
         .exact = (number_of(cl, id, HEARTH_CL_DEVICE_SINGLE_FP_CONFIG, 8) & needed) == needed,
+        .place = place_of(cl, id),
         .index = index,
     };
     text_of(cl, id, HEARTH_CL_DEVICE_NAME, info.name, sizeof info.name);

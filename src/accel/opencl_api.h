@@ -35,6 +35,7 @@ typedef struct hearth_cl_event *hearth_cl_event;
 #define HEARTH_CL_DEVICE_NAME             0x102b
 #define HEARTH_CL_DEVICE_SHARES_MEMORY    0x1035 // CL_DEVICE_HOST_UNIFIED_MEMORY
 #define HEARTH_CL_DRIVER_VERSION          0x102d
+#define HEARTH_CL_DEVICE_PCI              0x410f // CL_DEVICE_PCI_BUS_INFO_KHR: domain, bus, device, function
 
 #define HEARTH_CL_FP_DENORM    (UINT64_C(1) << 0)
 #define HEARTH_CL_FP_FMA       (UINT64_C(1) << 5)

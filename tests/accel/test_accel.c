@@ -283,6 +283,26 @@ static void check_all(const char *const *devices, const int *want, int n_want)
         assert_int_equal(numbers[i], want[i]);
 }
 
+// The same of devices whose places are known: of one place once, but for what one driver lists there.
+static void test_places(void **state)
+{
+    (void)state;
+    static const char *const opencl = "OpenCL", *const cuda = "CUDA";
+    const uint64_t a = hearth_accel_place(0, 3, 0, 0), b = hearth_accel_place(0, 4, 0, 0);
+    const struct hearth_accel_info list[] = {
+        {.backend = cuda, .name = "big", .driver = "13.0", .exact = true, .place = a},
+        {.backend = opencl, .name = "big", .driver = "580", .exact = true, .place = b}, // another one
+        {.backend = opencl, .name = "BIG", .driver = "580", .exact = true, .place = a},
+        {.backend = opencl, .name = "Mesa big", .driver = "25.1", .exact = true, .place = b},
+        {.backend = opencl, .name = "tile", .driver = "24", .exact = true, .place = 99},
+        {.backend = opencl, .name = "tile", .driver = "24", .exact = true, .place = 99}, // its other half
+    };
+    int numbers[HEARTH_ACCEL_MOST];
+    assert_int_equal(hearth_accel_all(numbers, list, 6), 4);
+    static const int want[] = {0, 1, 4, 5};
+    assert_memory_equal(numbers, want, sizeof want);
+}
+
 static void test_all(void **state)
 {
     (void)state;
@@ -334,7 +354,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products), cmocka_unit_test(test_products_of), cmocka_unit_test(test_down),
         cmocka_unit_test(test_rows),     cmocka_unit_test(test_attention),   cmocka_unit_test(test_choosing),
-        cmocka_unit_test(test_failures), cmocka_unit_test(test_pieces),      cmocka_unit_test(test_all),
+        cmocka_unit_test(test_failures), cmocka_unit_test(test_pieces),      cmocka_unit_test(test_places),
+        cmocka_unit_test(test_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
