@@ -20,7 +20,7 @@
 // must have a whole group of units: the first group begins all 16 lanes.
 #define MANY_FROM(k) ((k) >= 1024 ? (size_t)3 : (k) >= 512 ? (size_t)5 : SIZE_MAX)
 
-// How a single token takes rows:
+// How one token takes rows, or two in the last way:
 // - beside: two of them side by side.
 // - in turn: one after the other, and nothing is asked for ahead. Zen 4 reads one stream faster than two, and
 //   loads of activations are not what limits it; what is asked for keeps its own prefetcher, which is faster, from
@@ -95,21 +95,23 @@ static size_t part_of(size_t n_rows)
     return rows > 1 ? (rows - 1) | 1 : rows;
 }
 
-// Rows walked apart, for one prepared token.
-INLINE void parted_rows(float *out, size_t n_rows, const struct matrix *m, const struct prepared *x,
-                        unpack_fn unpack, const struct shape *s)
+// Rows walked apart, for n prepared tokens (a constant after inlining).
+INLINE void parted_rows(float *out, size_t out_stride, size_t n_rows, const struct matrix *m,
+                        const struct prepared *x, size_t x_groups, int n, unpack_fn unpack,
+                        const struct shape *s)
 {
     size_t place = 0;
     for (; place + ROWS_TOGETHER <= n_rows; place += ROWS_TOGETHER) {
         const struct strand l = matrix_strand(m, place, ROWS_TOGETHER);
-        float sums[ROWS_TOGETHER];
-        strand_tokens(sums, 0, &l, x, 0, ROWS_TOGETHER, 1, true, unpack, s);
-        for (size_t r = 0; r < ROWS_TOGETHER; r++)
-            out[matrix_row(m, place + r)] = sums[r];
+        float sums[MAX_TOGETHER][ROWS_TOGETHER];
+        strand_tokens(sums[0], ROWS_TOGETHER, &l, x, x_groups, ROWS_TOGETHER, n, true, unpack, s);
+        for (int t = 0; t < n; t++)
+            for (size_t r = 0; r < ROWS_TOGETHER; r++)
+                out[(size_t)t * out_stride + matrix_row(m, place + r)] = sums[t][r];
     }
     for (; place < n_rows; place++) {
         const struct strand l = matrix_strand(m, place, 1);
-        strand_tokens(out + place, 0, &l, x, 0, 1, 1, true, unpack, s);
+        strand_tokens(out + place, out_stride, &l, x, x_groups, 1, n, true, unpack, s);
     }
 }
 
@@ -181,7 +183,7 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
     struct ends ends = {.bytes = tail_bytes,
                         .together = full < SHORT ? ends_together(k - full * elements, s) : 1};
     const int walk = atomic_load_explicit(&row_walk, memory_order_relaxed);
-    const bool in_turn = walk == HEARTH_WALK_IN_TURN, apart = n_tokens == 1 && walk == HEARTH_WALK_APART;
+    const bool in_turn = walk == HEARTH_WALK_IN_TURN, apart = n_tokens <= 2 && walk == HEARTH_WALK_APART;
     const size_t most_rows = apart ? SIZE_MAX : MATRIX_ROWS;
 
     for (size_t first = 0; first < n_tokens; first += MAX_PREPARED) {
@@ -199,22 +201,25 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
             const size_t rows = n_rows - r < most_rows ? n_rows - r : most_rows;
             const uint8_t *from = (const uint8_t *)w + r * w_stride;
             float *to = out + first * out_stride + r;
+            const struct matrix matrix = {from, w_stride,   group_bytes,
+                                          full, tail_bytes, apart ? part_of(rows) : 0};
             size_t t = 0;
             for (; t + 4 <= count; t += 4)
                 some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
                             tail_bytes, prepared + t * all, all, 1, 4, true, unpack, s);
-            if (t + 2 <= count) {
+            if (apart && count == 2) {
+                parted_rows(to, out_stride, rows, &matrix, prepared, all, 2, unpack, s);
+                t = 2;
+            } else if (t + 2 <= count) {
                 some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
                             tail_bytes, prepared + t * all, all, SIDE_BY_SIDE, 2, true, unpack, s);
                 t += 2;
             }
-            const struct matrix matrix = {from, w_stride,   group_bytes,
-                                          full, tail_bytes, apart ? part_of(rows) : 0};
             if (t < count && ends.together > 1)
                 rows_with_ends(to + t * out_stride, rows, &matrix, matrix_strand, matrix_row,
                                prepared + t * all, &ends, unpack, s);
             else if (t < count && apart)
-                parted_rows(to, rows, &matrix, prepared, unpack, s);
+                parted_rows(to, out_stride, rows, &matrix, prepared, all, 1, unpack, s);
             else if (t < count && in_turn && full > 2 * BAND)
                 banded_rows(to + t * out_stride, from, w_stride, rows, group_bytes, full, tail_bytes,
                             prepared + t * all, unpack, s);
