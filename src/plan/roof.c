@@ -24,22 +24,19 @@
 
 struct stream_job {
     const uint64_t *data;
-    size_t words;   // of one task
-    size_t streams; // of a task, a part of its words each
+    size_t words; // of one task
+    bool several; // streams a task
     uint64_t *sums;
 };
 
-// Adds up one task's share. The sum is kept, so that the compiler cannot remove the reads.
-static void read_share(void *arg, int task, int worker)
+// The sum of the words, in so many streams (a constant after inlining): a part of them each.
+static inline uint64_t sum_of(const uint64_t *p, size_t words, size_t streams)
 {
-    (void)worker;
-    const struct stream_job *job = arg;
-    const uint64_t *p = job->data + (size_t)task * job->words;
-    const size_t part = job->words / job->streams / LANES * LANES;
+    const size_t part = words / streams / LANES * LANES;
     uint64_t lanes[LANES] = {0};
     for (size_t i = 0; i < part; i += LANES)
-        for (size_t s = 0; s < job->streams; s++) {
-            if (job->streams > 1)
+        for (size_t s = 0; s < streams; s++) {
+            if (streams > 1)
                 __builtin_prefetch(p + s * part + i + AHEAD / sizeof *p);
             for (size_t k = 0; k < LANES; k++)
                 lanes[k] += p[s * part + i + k];
@@ -47,7 +44,16 @@ static void read_share(void *arg, int task, int worker)
     uint64_t sum = 0;
     for (size_t k = 0; k < LANES; k++)
         sum += lanes[k];
-    job->sums[task] = sum;
+    return sum;
+}
+
+// Adds up one task's share. The sum is kept, so that the compiler cannot remove the reads.
+static void read_share(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct stream_job *job = arg;
+    const uint64_t *p = job->data + (size_t)task * job->words;
+    job->sums[task] = job->several ? sum_of(p, job->words, STREAMS) : sum_of(p, job->words, 1);
 }
 
 static int compare(const void *a, const void *b)
@@ -65,7 +71,7 @@ double hearth_median(double *values, size_t n)
 // Reads all of the memory. Returns the nanoseconds.
 static uint64_t pass(struct hearth_roof *r)
 {
-    struct stream_job job = {r->region.base, TASK / sizeof(uint64_t), r->streams, r->sums};
+    struct stream_job job = {r->region.base, TASK / sizeof(uint64_t), r->several, r->sums};
     const uint64_t start = hearth_now_ns();
     hearth_pool_run(r->pool, read_share, &job, r->n_tasks);
     const uint64_t ns = hearth_now_ns() - start;
@@ -121,7 +127,7 @@ int hearth_roof_open(struct hearth_roof *r, size_t bytes, int n_threads, size_t 
     if (bytes < MIN_BYTES)
         bytes = MIN_BYTES;
     *r = (struct hearth_roof){.n_tasks = (int)(bytes / TASK), .room = n_samples};
-    r->streams = hearth_cpu_reads_streams() ? STREAMS : 1;
+    r->several = hearth_cpu_reads_streams();
     r->sums = hearth_calloc((size_t)r->n_tasks, sizeof *r->sums);
     r->samples = hearth_calloc(n_samples, 2 * sizeof *r->samples);
     int rc = HEARTH_OK;

@@ -12,7 +12,7 @@ struct hearth_roof {
     struct hearth_pool *pool;
     uint64_t *sums; // [n_tasks]
     int n_tasks;
-    size_t streams;  // that a thread reads at once
+    bool several;    // streams that a thread reads at once
     double *samples; // GB/s (1e9); room for `room` samples, n are set
     size_t n, room;
 };
