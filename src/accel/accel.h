@@ -131,7 +131,8 @@ int hearth_accel_list(struct hearth_accel_info *out, int cap);
 // Which devices a text means: numbers in the list or parts of names, separated by commas (the same may come twice);
 // "auto", or NULL: the first that is no CPU; "all": all that are none (both leave out GPUs whose bits are others where
 // there is one with the CPU's), each once: a driver may list what an earlier one has, at the same place of the PCI bus, or
-// by the same name where that is not known. Their numbers in the list, [HEARTH_ACCEL_MOST]. Returns how many; HEARTH_E_INVALID, HEARTH_E_MEMORY.
+// by the same name where that is not known. Their numbers in the list, [HEARTH_ACCEL_MOST]. Returns how many;
+// HEARTH_E_INVALID, HEARTH_E_MEMORY.
 int hearth_accel_choose(int *numbers, const char *text, struct hearth_error *err);
 // The device of this number in the list. False: there is none.
 bool hearth_accel_at(struct hearth_accel_info *out, int number);

@@ -82,10 +82,9 @@ static size_t chunk_rows(size_t n, size_t row_bytes, int n_tokens, size_t later,
     if (n_threads == 1)
         return n;
     size_t parts = (size_t)n_threads * (n_tokens < 3 ? 8 : 4);
-    if (n / parts < LEAST_BYTES / row_bytes) {
-        parts = n * row_bytes / LEAST_BYTES;
-        parts = parts < (size_t)n_threads ? (size_t)n_threads : parts;
-    }
+    const size_t most = n * row_bytes / LEAST_BYTES;
+    if (parts > most)
+        parts = most > (size_t)n_threads ? most : (size_t)n_threads;
     if (n_tokens >= 64 && n / parts < 512)
         parts = n / 512 > (size_t)n_threads * 2 ? n / 512 : (size_t)n_threads * 2;
     const size_t wanted = n_tokens ? later / ((size_t)n_tokens * (size_t)n_threads * 2) : 0;

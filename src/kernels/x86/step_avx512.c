@@ -183,14 +183,14 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
     struct ends ends = {.bytes = tail_bytes,
                         .together = full < SHORT ? ends_together(k - full * elements, s) : 1};
     const int walk = atomic_load_explicit(&row_walk, memory_order_relaxed);
-    const bool in_turn = walk == HEARTH_WALK_IN_TURN, apart = n_tokens <= 2 && walk == HEARTH_WALK_APART;
-    const size_t most_rows = apart ? SIZE_MAX : MATRIX_ROWS;
+    const bool in_turn = walk == HEARTH_WALK_IN_TURN;
+    const size_t part = n_tokens <= 2 && walk == HEARTH_WALK_APART ? part_of(n_rows) : 0;
+    const size_t most_rows = part ? n_rows : MATRIX_ROWS;
 
     for (size_t first = 0; first < n_tokens; first += MAX_PREPARED) {
         const size_t count = n_tokens - first < MAX_PREPARED ? n_tokens - first : MAX_PREPARED;
-        if (apart) // on its way while activations are prepared
-            for (size_t part = 0; part < ROWS_TOGETHER; part++)
-                prefetch((const uint8_t *)w + part * part_of(n_rows) * w_stride, APART_AHEAD);
+        for (size_t i = 0; part && i < ROWS_TOGETHER; i++) // on its way while activations are prepared
+            prefetch((const uint8_t *)w + i * part * w_stride, APART_AHEAD);
         for (size_t t = 0; t < count; t++)
             prepare(prepared + t * all, (const uint8_t *)x + (first + t) * x_stride, k, all, s);
         if (count % 2 && ends.together > 1) // the last one is by itself
@@ -201,13 +201,12 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
             const size_t rows = n_rows - r < most_rows ? n_rows - r : most_rows;
             const uint8_t *from = (const uint8_t *)w + r * w_stride;
             float *to = out + first * out_stride + r;
-            const struct matrix matrix = {from, w_stride,   group_bytes,
-                                          full, tail_bytes, apart ? part_of(rows) : 0};
+            const struct matrix matrix = {from, w_stride, group_bytes, full, tail_bytes, part};
             size_t t = 0;
             for (; t + 4 <= count; t += 4)
                 some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
                             tail_bytes, prepared + t * all, all, 1, 4, true, unpack, s);
-            if (apart && count == 2) {
+            if (part && count == 2) {
                 parted_rows(to, out_stride, rows, &matrix, prepared, all, 2, unpack, s);
                 t = 2;
             } else if (t + 2 <= count) {
@@ -218,7 +217,7 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
             if (t < count && ends.together > 1)
                 rows_with_ends(to + t * out_stride, rows, &matrix, matrix_strand, matrix_row,
                                prepared + t * all, &ends, unpack, s);
-            else if (t < count && apart)
+            else if (t < count && part)
                 parted_rows(to, out_stride, rows, &matrix, prepared, all, 1, unpack, s);
             else if (t < count && in_turn && full > 2 * BAND)
                 banded_rows(to + t * out_stride, from, w_stride, rows, group_bytes, full, tail_bytes,
