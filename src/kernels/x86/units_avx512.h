@@ -100,12 +100,24 @@ INLINE __m512 spread_halves(const __m128i x[4])
     return _mm512_cvtph_ps(_mm256_set_m128i(_mm_unpackhi_epi32(a, b), _mm_unpacklo_epi32(a, b)));
 }
 
-// Words 4 to 7, negated: these formats store what is added.
-INLINE __m512 spread_minima(const __m128i x[4])
+// Where the parts of a block begin at multiples of four bytes, doublewords are picked: Intel's CPUs take three
+// operations to pick words from two registers, and one for these. SECOND(n) is number n of the second register.
+#define SECOND(n)     (16 + (n))
+#define FOUR(n)       (n), (n) + 1, (n) + 2, (n) + 3
+#define FOUR_TIMES(n) (n), (n), (n), (n)
+
+INLINE __m512i pick_doubles(__m512i low, __m512i high, const uint32_t index[16])
 {
-    const __m128i a = _mm_unpackhi_epi16(x[0], x[1]), b = _mm_unpackhi_epi16(x[2], x[3]);
-    const __m256i m = _mm256_set_m128i(_mm_unpackhi_epi32(a, b), _mm_unpacklo_epi32(a, b));
-    return _mm512_cvtph_ps(_mm256_xor_si256(m, _mm256_set1_epi16(INT16_MIN)));
+    return _mm512_permutex2var_epi32(low, _mm512_loadu_si512(index), high);
+}
+
+// Scales and minima, pairs of halves: `first` has blocks 0 of registers 0 and 1, their blocks 1, 2 and 3, and `last`
+// those of registers 2 and 3. Minima are negated: these formats store what is added.
+INLINE void spread_pairs(struct weights *w, __m256i first, __m256i last)
+{
+    const __m512 a = _mm512_cvtph_ps(first), b = _mm512_cvtph_ps(last);
+    w->scale = _mm512_shuffle_ps(a, b, 0x88);
+    w->min = _mm512_xor_ps(_mm512_shuffle_ps(a, b, 0xdd), _mm512_set1_ps(-0.0f));
 }
 
 // 18 bytes: the scale, 16 bytes of nibbles. Sixteen blocks are four and a half registers, of which register i
@@ -157,37 +169,47 @@ INLINE void unpack_iq4_nl(struct weights *w, const uint8_t *src)
 // 20 bytes: scale, minimum, 16 bytes of nibbles.
 INLINE void unpack_q4_1(struct weights *w, const uint8_t *src)
 {
-    static const uint16_t nibbles[32] = PICK_NIBBLES(10, 2, 8);
-    static const uint16_t heads[8] = {PICK4(10, 0, 8), PICK4(10, 1, 8)};
-    __m128i head[4];
+    static const uint32_t nibbles[16] = {FOUR(1), FOUR(6), FOUR(11), FOUR(SECOND(12))};
+    static const uint32_t heads[8] = {0, SECOND(0), 5, SECOND(5), 10, SECOND(10), 15, SECOND(15)};
+    __m512i low[4];
     for (int i = 0; i < 4; i++) {
-        const __m512i low = _mm512_loadu_si512(src + 80 * i), high = _mm512_loadu_si512(src + 80 * i + 16);
-        split_nibbles(w->u + 2 * i, pick(low, high, nibbles));
-        head[i] = pick8(low, high, heads);
+        low[i] = _mm512_loadu_si512(src + 80 * i);
+        split_nibbles(w->u + 2 * i, pick_doubles(low[i], _mm512_loadu_si512(src + 80 * i + 16), nibbles));
     }
-    w->scale = spread_halves(head);
-    w->min = spread_minima(head);
+    const __m512i at = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)heads));
+    spread_pairs(w, _mm512_castsi512_si256(_mm512_permutex2var_epi32(low[0], at, low[1])),
+                 _mm512_castsi512_si256(_mm512_permutex2var_epi32(low[2], at, low[3])));
 }
 
-// Adds 16 where the fifth bits say so: 64 for the low nibbles, 64 for the high ones.
-INLINE void add_fifth_bits(__m512i u[2], __m128i bits)
+// Adds 16 where the fifth bits say so: 16 bits for the low nibbles of a block, 16 for the high ones, which stand in
+// each doubleword of its 16 bytes. A byte gets the eight bits from the fourth one before its own on.
+INLINE void add_fifth_bits(__m512i u[2], __m512i bits)
 {
     const __m512i fifth = _mm512_set1_epi8(16);
-    u[0] = _mm512_mask_add_epi8(u[0], (__mmask64)_mm_cvtsi128_si64(bits), u[0], fifth);
-    u[1] = _mm512_mask_add_epi8(u[1], (__mmask64)_mm_extract_epi64(bits, 1), u[1], fifth);
+    const __m512i low =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(60, 61, 62, 63, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+    const __m512i high =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27));
+    // a | (b & c)
+    u[0] = _mm512_ternarylogic_epi32(u[0], _mm512_multishift_epi64_epi8(low, bits), fifth, 0xf8);
+    u[1] = _mm512_ternarylogic_epi32(u[1], _mm512_multishift_epi64_epi8(high, bits), fifth, 0xf8);
 }
 
 // 22 bytes: scale, 32 fifth bits, 16 bytes of nibbles.
 INLINE void unpack_q5_0(struct weights *w, const uint8_t *src)
 {
-    static const uint16_t nibbles[32] = PICK_NIBBLES(11, 3, 12);
-    static const uint16_t heads[8] = {PICK4(11, 0, 12)}, bits[8] = {PICK4(11, 1, 12), PICK4(11, 2, 12)};
+    static const uint32_t nibbles[16] = {FOUR(1), FOUR(SECOND(1)), FOUR(12), FOUR(SECOND(12))};
+    static const uint32_t bits[16] = {FOUR_TIMES(0), FOUR_TIMES(SECOND(0)), FOUR_TIMES(11),
+                                      FOUR_TIMES(SECOND(11))};
+    static const uint16_t heads[8] = {PICK4(11, 0, 12)};
     __m128i head[4];
     for (int i = 0; i < 4; i++) {
-        const __m512i low = _mm512_loadu_si512(src + 88 * i), high = _mm512_loadu_si512(src + 88 * i + 24);
-        split_nibbles(w->u + 2 * i, pick(low, high, nibbles));
-        add_fifth_bits(w->u + 2 * i, pick8(low, high, bits));
-        head[i] = pick8(low, high, heads);
+        // From the bits of the first and of the second block on, to the end of the third and of the fourth.
+        const __m512i even = _mm512_loadu_si512(src + 88 * i + 2),
+                      odd = _mm512_loadu_si512(src + 88 * i + 24);
+        split_nibbles(w->u + 2 * i, pick_doubles(even, odd, nibbles));
+        add_fifth_bits(w->u + 2 * i, pick_doubles(even, odd, bits));
+        head[i] = pick8(_mm512_loadu_si512(src + 88 * i), odd, heads);
     }
     w->scale = spread_halves(head);
 }
@@ -195,18 +217,19 @@ INLINE void unpack_q5_0(struct weights *w, const uint8_t *src)
 // 24 bytes: scale, minimum, 32 fifth bits, 16 bytes of nibbles.
 INLINE void unpack_q5_1(struct weights *w, const uint8_t *src)
 {
-    static const uint16_t nibbles[32] = PICK_NIBBLES(12, 4, 16);
-    static const uint16_t heads[8] = {PICK4(12, 0, 16), PICK4(12, 1, 16)};
-    static const uint16_t bits[8] = {PICK4(12, 2, 16), PICK4(12, 3, 16)};
+    static const uint32_t nibbles[16] = {FOUR(2), FOUR(8), FOUR(SECOND(6)), FOUR(SECOND(12))};
+    static const uint32_t bits[16] = {FOUR_TIMES(1), FOUR_TIMES(7), FOUR_TIMES(13), FOUR_TIMES(SECOND(11))};
+    const __m512i heads = _mm512_castsi128_si512(_mm_setr_epi32(0, 6, 12, SECOND(10)));
     __m128i head[4];
     for (int i = 0; i < 4; i++) {
         const __m512i low = _mm512_loadu_si512(src + 96 * i), high = _mm512_loadu_si512(src + 96 * i + 32);
-        split_nibbles(w->u + 2 * i, pick(low, high, nibbles));
-        add_fifth_bits(w->u + 2 * i, pick8(low, high, bits));
-        head[i] = pick8(low, high, heads);
+        split_nibbles(w->u + 2 * i, pick_doubles(low, high, nibbles));
+        add_fifth_bits(w->u + 2 * i, pick_doubles(low, high, bits));
+        head[i] = _mm512_castsi512_si128(_mm512_permutex2var_epi32(low, heads, high));
     }
-    w->scale = spread_halves(head);
-    w->min = spread_minima(head);
+    spread_pairs(
+        w, _mm256_set_m128i(_mm_unpackhi_epi32(head[0], head[1]), _mm_unpacklo_epi32(head[0], head[1])),
+        _mm256_set_m128i(_mm_unpackhi_epi32(head[2], head[3]), _mm_unpacklo_epi32(head[2], head[3])));
 }
 
 // 17 bytes: an exponent, 16 bytes of FP4.
