@@ -195,7 +195,7 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
             prepare(prepared + t * all, (const uint8_t *)x + (first + t) * x_stride, k, all, s);
         if (count % 2 && ends.together > 1) // the last one is by itself
             prepare_ends(&ends, prepared + MAX_PREPARED * all,
-                         (const uint8_t *)x + (first + count - 1) * x_stride, k, full, s);
+                         (const uint8_t *)x + (first + count - 1) * x_stride, k, full, group_bytes, s);
         // A few rows at a time, so that they stay in the L2 cache while the tokens take turns.
         for (size_t r = 0; r < n_rows; r += most_rows) {
             const size_t rows = n_rows - r < most_rows ? n_rows - r : most_rows;

@@ -93,40 +93,45 @@ INLINE void sum_lanes(float *out, const __m512 *acc, int n_rows, const struct sh
             out[r] = f_sum(canonical_order(acc[r], s));
 }
 
-INLINE __m512i word_numbers(void)
+// How the last n bytes of a row come into whole registers, where `before` others are in front of them.
+struct ending {
+    size_t whole;         // bytes that fill registers by themselves; the others are
+    size_t more;          // loaded with so many in front of them,
+    __mmask64 read, kept; // and alone stay,
+    __m512i from;         // moved to the front
+};
+
+INLINE struct ending ending_of(size_t n, size_t before)
 {
-    return _mm512_set_epi16(31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12,
-                            11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    const __m512i numbers =
+        _mm512_set_epi64(0x3f3e3d3c3b3a3938, 0x3736353433323130, 0x2f2e2d2c2b2a2928, 0x2726252423222120,
+                         0x1f1e1d1c1b1a1918, 0x1716151413121110, 0x0f0e0d0c0b0a0908, 0x0706050403020100);
+    struct ending e = {.whole = n / 64 * 64};
+    const unsigned rest = (unsigned)(n - e.whole);
+    e.more = rest && before + n >= 64 ? 64 - rest : 0;
+    e.kept = _bzhi_u64(~0ull, rest);
+    e.read = _bzhi_u64(~0ull, (unsigned)e.more + rest);
+    e.from = _mm512_add_epi8(numbers, _mm512_set1_epi8((char)e.more));
+    return e;
 }
 
-// The last n bytes of a row, which has `before` others in front of them, and zeros up to whole registers: masked stores
-// are slow. Nothing behind the row is touched, even with an empty mask: in a list of rows that is a line of memory
-// that nobody has asked for.
-INLINE void copy_end(uint8_t *to, const uint8_t *from, size_t n, size_t before)
+// The end of a row to `to`, and zeros up to whole registers: masked stores are slow. Nothing behind the row is touched,
+// even with an empty mask: in a list of rows that is a line of memory that nobody has asked for.
+INLINE void copy_end(uint8_t *to, const uint8_t *from, const struct ending *e)
 {
-    size_t i = 0;
-    for (; i + 64 <= n; i += 64)
+    for (size_t i = 0; i < e->whole; i += 64)
         _mm512_storeu_si512(to + i, _mm512_loadu_si512(from + i));
-    if (i == n)
-        return;
-    const unsigned rest = (unsigned)(n - i);
-    __m512i last;
-    if (before + n < 64) {
-        last = _mm512_maskz_loadu_epi8(_bzhi_u64(~0ull, rest), from + i);
-    } else { // with what is in front of them, moved by words
-        const unsigned more = (64 - rest) & ~1u;
-        const __m512i all = _mm512_maskz_loadu_epi8(_bzhi_u64(~0ull, more + rest), from + i - more);
-        last = _mm512_maskz_permutexvar_epi16(
-            _bzhi_u32(~0u, (rest + 1) / 2),
-            _mm512_add_epi16(word_numbers(), _mm512_set1_epi16((short)(more / 2))), all);
-    }
-    _mm512_storeu_si512(to + i, last);
+    if (e->kept)
+        _mm512_storeu_si512(to + e->whole, _mm512_maskz_permutexvar_epi8(
+                                               e->kept, e->from,
+                                               _mm512_maskz_loadu_epi8(e->read, from + e->whole - e->more)));
 }
 
 // The same up to a group of `bytes`, in whole registers, which are loaded again faster than what memcpy() stores.
 INLINE void copy_tail(uint8_t *to, const uint8_t *from, size_t n, size_t bytes, size_t before)
 {
-    copy_end(to, from, n, before);
+    const struct ending end = ending_of(n, before);
+    copy_end(to, from, &end);
     for (size_t i = (n + 63) / 64 * 64; i < bytes; i += 64)
         _mm512_store_si512(to + i, _mm512_setzero_si512());
 }

@@ -14,6 +14,7 @@ struct ends {
     size_t bytes;             // of a row's end
     int units;                // of a row's end
     int together;             // rows
+    struct ending end;
 };
 
 // How many rows' ends of so many elements go into a group; 1: only one does, or there is no end.
@@ -23,9 +24,9 @@ INLINE int ends_together(size_t elements, const struct shape *s)
     return s->unit == 32 && units > 0 ? (int)(LANES / units) : 1;
 }
 
-// The activations of a row's end, behind its `full` groups, to `out`.
+// The activations of a row's end, behind its `full` groups of so many bytes, to `out`.
 INLINE void prepare_ends(struct ends *e, struct prepared *out, const void *block, size_t k, size_t full,
-                         const struct shape *s)
+                         size_t group_bytes, const struct shape *s)
 {
     enum { GROUP = 32 * LANES };
     struct { // a block of GROUP activations
@@ -45,6 +46,7 @@ INLINE void prepare_ends(struct ends *e, struct prepared *out, const void *block
     prepare(out, &copy, GROUP, 1, s);
     e->x = out;
     e->units = (int)(n / 32);
+    e->end = ending_of(e->bytes, full * group_bytes);
 }
 
 // Ends of ENDS_ROWS rows at most, in their groups.
@@ -56,8 +58,7 @@ struct ends_groups {
 // in pieces is slow to load: so all of them come before the first one is multiplied.
 INLINE void take_end(struct ends_groups *out, const uint8_t *row, size_t before, int r, const struct ends *e)
 {
-    copy_end(out->bytes[r / e->together] + (size_t)(r % e->together) * e->bytes, row + before, e->bytes,
-             before);
+    copy_end(out->bytes[r / e->together] + (size_t)(r % e->together) * e->bytes, row + before, &e->end);
 }
 
 // Adds a group with the ends of n rows to their sums. These come with their lanes in the format's order, and go in

@@ -89,7 +89,7 @@ INLINE void dot_rows(float *out, const void *const *rows, size_t n_rows, size_t 
         prefetch_end(rows[r], row_bytes);
     if (ends.together > 1) {
         prepare(prepared, x, k, all, s);
-        prepare_ends(&ends, prepared + all, x, k, l.full, s);
+        prepare_ends(&ends, prepared + all, x, k, l.full, l.group_bytes, s);
         rows_with_ends(out, n_rows, &l, list_strand, list_row, prepared, &ends, unpack, s);
         return;
     }
