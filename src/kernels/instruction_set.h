@@ -18,6 +18,7 @@
 //   f_if_less(a, b, x, y)      a < b ? x : y
 //   f_sum(a)                   the canonical tree over 16 lanes (kernels.h), a float
 //   f_sum4(to, a, b, c, d)     f_sum() of four, to four floats at `to`
+//   f_most(a)                  the largest of 16 lanes, none of which is NaN, a float
 //   f_to_i(a) i_to_f(a)        conversions
 //   i_as_f(a)                  the same bits
 //   i_zero() i_set1(x) i_add(a, b) i_sub(a, b)

@@ -23,11 +23,7 @@
 static void quantize_unit(const float *x, int8_t *hi, int8_t *lo, float *d, int32_t *sum, int32_t *bias)
 {
     f32x16 v[2] = {f_load(x), f_load(x + LANES)};
-    float largest[LANES];
-    f_store(largest, f_max(f_abs(v[0]), f_max(f_abs(v[1]), f_zero())));
-    float amax = 0;
-    for (size_t i = 0; i < LANES; i++)
-        amax = largest[i] > amax ? largest[i] : amax;
+    const float amax = f_most(f_max(f_abs(v[0]), f_max(f_abs(v[1]), f_zero())));
     float inverse = amax > 0 ? (float)HEARTH_ACTS_QMAX / amax : 0.0f;
     // x - x is 0, or NaN where x is not finite.
     const float bad = f_sum(f_add(f_sub(v[0], v[0]), f_sub(v[1], v[1])));
@@ -39,14 +35,19 @@ static void quantize_unit(const float *x, int8_t *hi, int8_t *lo, float *d, int3
         return;
     }
     *d = amax / (float)HEARTH_ACTS_QMAX;
+    i32x16 q[2], high[2];
     for (size_t i = 0; i < 2; i++) {
-        i32x16 q = f_to_i(f_mul(v[i], f_set1(inverse)));
-        i32x16 high = i_sar(i_add(q, i_set1(64)), 7);
-        i_store_i8(hi + i * LANES, high);
-        i_store_i8(lo + i * LANES, i_sub(q, i_shl(high, 7)));
-        // Sums of integers below 2^24: exact as floats in any order.
-        sum[i] = (int32_t)f_sum(i_to_f(q));
-        bias[i] = -128 * (int32_t)f_sum(i_to_f(high));
+        q[i] = f_to_i(f_mul(v[i], f_set1(inverse)));
+        high[i] = i_sar(i_add(q[i], i_set1(64)), 7);
+        i_store_i8(hi + i * LANES, high[i]);
+        i_store_i8(lo + i * LANES, i_sub(q[i], i_shl(high[i], 7)));
+    }
+    // Sums of integers below 2^24: exact as floats in any order.
+    float sums[4];
+    f_sum4(sums, i_to_f(q[0]), i_to_f(q[1]), i_to_f(high[0]), i_to_f(high[1]));
+    for (size_t i = 0; i < 2; i++) {
+        sum[i] = (int32_t)sums[i];
+        bias[i] = -128 * (int32_t)sums[2 + i];
     }
 }
 
@@ -249,10 +250,7 @@ static float softmax_tile(float *s, size_t n, float scale, float *sum)
             for (size_t k = i; k < n; k++)
                 top = f_max(f_set1(s[k]), top);
         });
-    float lane[LANES], max = -__builtin_inff();
-    f_store(lane, top);
-    for (size_t i = 0; i < LANES; i++)
-        max = lane[i] > max ? lane[i] : max;
+    const float max = f_most(top);
     f32x16 m = f_set1(max);
     FOR_LANES(
         n,

@@ -95,6 +95,13 @@ INLINE float f_sum(f32x16 a)
             a.of[i] += a.of[i + width];
     return a.of[0];
 }
+INLINE float f_most(f32x16 a)
+{
+    float most = a.of[0];
+    for (int i = 1; i < LANES; i++)
+        most = a.of[i] > most ? a.of[i] : most;
+    return most;
+}
 INLINE void f_sum4(float *to, f32x16 a, f32x16 b, f32x16 c, f32x16 d)
 {
     to[0] = f_sum(a);

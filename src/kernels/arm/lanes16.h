@@ -160,6 +160,10 @@ INLINE float f_sum(f32x16 a)
     const float32x2_t s2 = vadd_f32(vget_low_f32(s4), vget_high_f32(s4));
     return vget_lane_f32(vpadd_f32(s2, s2), 0);
 }
+INLINE float f_most(f32x16 a)
+{
+    return vmaxvq_f32(vmaxq_f32(vmaxq_f32(a.r[0], a.r[1]), vmaxq_f32(a.r[2], a.r[3])));
+}
 INLINE void f_sum4(float *to, f32x16 a, f32x16 b, f32x16 c, f32x16 d)
 {
     const float64x2_t a4 = vreinterpretq_f64_f32(f_fold(a)), b4 = vreinterpretq_f64_f32(f_fold(b));

@@ -408,6 +408,14 @@ INLINE float f_sum(f32x16 a)
     return _mm_cvtss_f32(_mm_add_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
 }
 
+INLINE float f_most(f32x16 a)
+{
+    __m256 m8 = _mm256_max_ps(f_low(a), f_high(a));
+    __m128 m4 = _mm_max_ps(_mm256_castps256_ps128(m8), _mm256_extractf128_ps(m8, 1));
+    __m128 m2 = _mm_max_ps(m4, _mm_movehl_ps(m4, m4));
+    return _mm_cvtss_f32(_mm_max_ss(m2, _mm_shuffle_ps(m2, m2, 1)));
+}
+
 #include "kernels/lanes16_tmpl.h"
 
 #endif
