@@ -83,14 +83,15 @@ static size_t chunk_rows(size_t n, size_t row_bytes, int n_tokens, size_t later,
         return n;
     size_t parts = (size_t)n_threads * (n_tokens < 3 ? 8 : 4);
     const size_t most = n * row_bytes / LEAST_BYTES;
-    if (parts > most)
-        parts = most > (size_t)n_threads ? most : (size_t)n_threads;
+    if (parts > most) // a chunk for each thread, or as many for all
+        parts = most > (size_t)n_threads ? most / (size_t)n_threads * (size_t)n_threads : (size_t)n_threads;
     if (n_tokens >= 64 && n / parts < 512)
         parts = n / 512 > (size_t)n_threads * 2 ? n / 512 : (size_t)n_threads * 2;
     const size_t wanted = n_tokens ? later / ((size_t)n_tokens * (size_t)n_threads * 2) : 0;
     if (n / parts < wanted)
         parts = (n + wanted - 1) / wanted;
-    size_t rows = ((n + parts - 1) / parts + 31) / 32 * 32;
+    const size_t step = n_tokens < 3 ? 8 : 32;
+    const size_t rows = ((n + parts - 1) / parts + step - 1) / step * step;
     return rows < 32 ? 32 : rows;
 }
 
