@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "base/threads.h"
+#include "plan/roof.h"
 
 #define K      4096
 #define LONG_K 14336 // of a 7B model's last matrix of a layer; its activations fill the L1 cache
@@ -42,23 +43,24 @@ static void task(void *arg, int i, int worker)
           b->scratch[worker]);
 }
 
-// Adds up all words: what a kernel that only reads would take.
-static void read_task(void *arg, int i, int worker)
-{
-    (void)worker;
-    struct bench *b = arg;
-    const uint64_t *p = (const uint64_t *)(const void *)(b->w + ((size_t)i << 20));
-    uint64_t sum[8] = {0};
-    for (size_t k = 0; k < ((size_t)1 << 20) / 8; k += 8)
-        for (size_t j = 0; j < 8; j++)
-            sum[j] += p[k + j];
-    b->sink = sum[0] + sum[1] + sum[2] + sum[3] + sum[4] + sum[5] + sum[6] + sum[7];
-}
-
 static int compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
+}
+
+// GB/s of threads that only read.
+static double memory_roof(int threads)
+{
+    struct hearth_roof roof;
+    if (hearth_roof_open(&roof, BYTES, threads, 1, NULL)) {
+        puts("no memory for the benchmark");
+        exit(1);
+    }
+    hearth_roof_measure(&roof);
+    const double gbs = roof.samples[0];
+    hearth_roof_close(&roof);
+    return gbs;
 }
 
 // Median seconds of a task list.
@@ -266,7 +268,7 @@ void bench_kernels(const char *filter, const char *json)
     for (int i = 0; i < threads; i++)
         b.scratch[i] = hearth_aligned_alloc(64, check_scratch(LONG_K));
     b.w = weights.base;
-    const double roof = (double)BYTES / seconds(pool, read_task, &b, (int)(BYTES >> 20)) / 1e9;
+    const double roof = memory_roof(threads);
     double peaks[8][2];
     for (int l = 0; l < check_n_levels; l++)
         for (int bytes = 0; bytes < 2; bytes++)
