@@ -2,6 +2,7 @@
 // Linux, and Android: memory, processors, and what /proc and /sys say of the machine and of this process.
 #include "base/os.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,8 +57,7 @@ static int count_allowed(void)
 }
 
 #ifdef HEARTH_HAVE_HWLOC
-// Physical cores with at least one hardware thread that the process may use; 0 when hwloc cannot tell.
-static int count_cores(void)
+static int load_cores(void)
 {
     hwloc_topology_t topology;
     if (hwloc_topology_init(&topology) != 0)
@@ -76,6 +76,26 @@ static int count_cores(void)
     hwloc_bitmap_free(allowed);
     hwloc_topology_destroy(topology);
     return n;
+}
+
+// Physical cores with at least one hardware thread that the process may use; 0 when hwloc cannot tell. That takes a
+// millisecond and reads a hundred files, and a run asks thirty times: what was found is known until it may use others.
+static int count_cores(void)
+{
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static cpu_set_t known;
+    static int n = -1;
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return load_cores();
+    pthread_mutex_lock(&mutex);
+    if (n < 0 || !CPU_EQUAL(&allowed, &known)) {
+        n = load_cores();
+        known = allowed;
+    }
+    const int cores = n;
+    pthread_mutex_unlock(&mutex);
+    return cores;
 }
 #else
 static int count_cores(void)

@@ -331,5 +331,5 @@ int hearth_pool_threads_of(int asked, int cores)
 
 int hearth_pool_threads(int asked)
 {
-    return hearth_pool_threads_of(asked, hearth_cpu_count());
+    return asked > 0 ? asked : hearth_pool_threads_of(asked, hearth_cpu_count());
 }
