@@ -400,64 +400,136 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// One name for each set of expressions.
+// One name for each set of expressions, the common ones first.
 static const char *const distinct[] = {
-    "gpt-2",       "llama-bpe", "qwen2",      "gpt-4o", // the common ones first: these get a whole MiB
-    "default",     "qwen35",    "falcon",     "starcoder", "deepseek-llm", "deepseek-coder",
-    "deepseek-v3", "spark2_5",  "youtu",      "bloom",     "viking",       "tekken",
-    "tiny_aya",    "chameleon", "jais-2",     "superbpe",  "bailingmoe",   "seed-coder",
-    "ufakzeka",    "laguna",    "exaone-moe", "afmoe",     "minicpm5",     "kimi-k2",
+    "gpt-2",      "llama-bpe",    "qwen2",          "gpt-4o",      "default",  "qwen35",   "falcon",
+    "starcoder",  "deepseek-llm", "deepseek-coder", "deepseek-v3", "spark2_5", "youtu",    "bloom",
+    "viking",     "tekken",       "tiny_aya",       "chameleon",   "jais-2",   "superbpe", "bailingmoe",
+    "seed-coder", "ufakzeka",     "laguna",         "exaone-moe",  "afmoe",    "minicpm5", "kimi-k2",
 };
 
 // Texts that no expression cuts, or that invite going back over them again and again.
+static const char *const units[] = {
+    "a",
+    "A",
+    "aA",
+    " ",
+    "\n",
+    "\r\n",
+    " \n",
+    "7",
+    "7a",
+    ".",
+    "'s",
+    "'",
+    "$ ",
+    "\t ",
+    "\xC2\xAA",
+    "\xE4\xBD\xA0",
+    "\xCC\x88",
+    "a b",
+    "\xF0\x9F\x94\xA5",
+    "\xFF",
+    "the",
+    "/\n",
+};
+
+// Again and again, as often as there is room.
+static size_t repeat(char *text, const char *unit, size_t room)
+{
+    size_t n = 0, length = strlen(unit);
+    for (; n + length <= room; n += length)
+        memcpy(text + n, unit, length);
+    return n;
+}
+
+// The slowest of them, in seconds a MiB.
+struct slowest {
+    double seconds;
+    const char *pre, *unit;
+};
+
+static void note_time(struct slowest *s, double took, size_t n, const char *pre, const char *unit)
+{
+    const double per_mib = took * (1 << 20) / (double)n;
+    if (per_mib > s->seconds)
+        *s = (struct slowest){per_mib, pre, unit};
+}
+
+// At most what a test takes that is ten times slower than here. Of time that grows with the square of the length there
+// is more a MiB the longer a text is: so there is less of it a MiB in shorter ones.
+static void end_times(const struct slowest *s, const char *what, double most)
+{
+    printf("slowest: %s, \"%s\" again and again: %.2f s a MiB, %s\n", s->pre, s->unit, s->seconds, what);
+    assert_true(s->seconds < most);
+}
+
+struct cut {
+    const char *at;
+    size_t n;
+};
+
+static int follow(void *arg, const char *s, size_t n, struct hearth_error *err)
+{
+    struct cut *c = arg;
+    (void)err;
+    if (s != c->at || !n)
+        fail_msg("a word of %zu bytes does not follow the one before", n);
+    c->at = s + n;
+    c->n++;
+    return HEARTH_OK;
+}
+
+// Cut by every set of expressions: the common ones a whole MiB. What matching takes of the stack grows with a text.
 static void test_long_words(void **state)
 {
     (void)state;
-    static const char *const units[] = {
-        "a",
-        "A",
-        "aA",
-        " ",
-        "\n",
-        "\r\n",
-        " \n",
-        "7",
-        "7a",
-        ".",
-        "'s",
-        "'",
-        "$ ",
-        "\t ",
-        "\xC2\xAA",
-        "\xE4\xBD\xA0",
-        "\xCC\x88",
-        "a b",
-        "\xF0\x9F\x94\xA5",
-        "\xFF",
-        "the",
-        "/\n",
-    };
+    const size_t room = SANITIZED ? 1 << 16 : 1 << 20;
+    char *text = malloc(room);
+    assert_non_null(text);
+    struct slowest slowest = {0};
+    for (size_t i = 0; i < sizeof distinct / sizeof *distinct; i++) {
+        struct hearth_error err = {0};
+        struct hearth_pretok *p;
+        struct hearth_pretok_state *run = NULL;
+        OK(hearth_pretok_open(&p, distinct[i], "test", &err));
+        for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+            if (*units[u] == '\xFF') // no UTF-8: no word has it, see test_long_merges
+                continue;
+            const size_t n = repeat(text, units[u], i < 4 ? room : room / 8);
+            struct cut cut = {.at = text};
+            const double start = seconds();
+            if (hearth_pretok_split(p, &run, text, n, follow, &cut, &err))
+                fail_msg("%s, \"%s\": %s", distinct[i], units[u], err.message);
+            note_time(&slowest, seconds() - start, n, distinct[i], units[u]);
+            assert_ptr_equal(cut.at, text + n);
+            assert_in_range(cut.n, 1, n);
+        }
+        hearth_pretok_state_free(run);
+        hearth_pretok_close(&p);
+    }
+    end_times(&slowest, "cut", 30);
+    free(text);
+}
+
+// And merged: that is the same however they were cut, so long texts are those of one set. One is as long as above.
+static void test_long_merges(void **state)
+{
+    (void)state;
     const size_t room = SANITIZED ? 1 << 16 : 1 << 20;
     char *text = malloc(room);
     assert_non_null(text);
     struct hearth_gguf *g = gguf_of("bpe.gguf");
     struct hearth_vocab *spm[] = {golden_vocab("spm.gguf"), golden_vocab("spm-plain.gguf")};
-    double worst = 0;
-    const char *worst_pre = "", *worst_unit = "";
+    struct slowest slowest = {0};
     for (size_t i = 0; i < sizeof distinct / sizeof *distinct; i++) {
         struct hearth_vocab *v = bpe_with(g, distinct[i]);
         for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
-            size_t n = 0, length = strlen(units[u]), limit = i < 4 ? room : room / 8;
-            for (; n + length <= limit; n += length)
-                memcpy(text + n, units[u], length);
-            double start = seconds();
+            const size_t n = repeat(text, units[u], i ? room / 64 : u ? room / 4 : room);
+            const double start = seconds();
             expect_round_trip(v, text, n, 0);
-            double per_mib = (seconds() - start) * (1 << 20) / (double)n;
-            if (per_mib > worst) {
-                worst = per_mib;
-                worst_pre = distinct[i];
-                worst_unit = units[u];
-            }
+            if (!i && u)
+                note_time(&slowest, seconds() - start, n, distinct[i], units[u]);
             if (i == 0)
                 expect_round_trip(spm[0], text, n, 1);
             if (i == 0)
@@ -465,9 +537,7 @@ static void test_long_words(void **state)
         }
         hearth_vocab_close(&v);
     }
-    printf("slowest: %s, \"%s\" again and again: %.2f s a MiB, tokenized twice and back\n", worst_pre,
-           worst_unit, worst);
-    assert_true(worst < 60);
+    end_times(&slowest, "tokenized twice and back", 15);
     hearth_vocab_close(&spm[0]);
     hearth_vocab_close(&spm[1]);
     hearth_gguf_close(&g);
@@ -581,6 +651,7 @@ int main(void)
         cmocka_unit_test(test_round_trips),
         cmocka_unit_test(test_interpreted_as_compiled),
         cmocka_unit_test(test_long_words),
+        cmocka_unit_test(test_long_merges),
         cmocka_unit_test(test_many_specials),
         cmocka_unit_test(test_threads),
     };
