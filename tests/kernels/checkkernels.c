@@ -55,8 +55,7 @@ bool check_same(const char *what, const char *level, const float *got, const flo
 
 // ---- guarded memory
 
-#define PAGE   page_size()
-#define CANARY 0xc5
+#define PAGE page_size()
 
 static size_t page_size(void)
 {
@@ -107,7 +106,7 @@ void *check_guarded(size_t n, bool at_start)
         puts("no memory for guarded blocks");
         exit(1);
     }
-    memset(g->map + PAGE, CANARY, inner);
+    memset(g->map + PAGE, CHECK_CANARY, inner);
     g->n = n;
     g->data = at_start ? g->map + PAGE : g->map + PAGE + inner - n;
     return g->data;
@@ -116,9 +115,9 @@ void *check_guarded(size_t n, bool at_start)
 // The first byte of p[n] that is not as it was; NULL: there is none.
 static const uint8_t *find_written(const uint8_t *p, size_t n)
 {
-    if (!n || (*p == CANARY && !memcmp(p, p + 1, n - 1)))
+    if (!n || (*p == CHECK_CANARY && !memcmp(p, p + 1, n - 1)))
         return NULL;
-    while (*p == CANARY)
+    while (*p == CHECK_CANARY)
         p++;
     return p;
 }

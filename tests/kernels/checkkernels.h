@@ -29,6 +29,9 @@ static inline size_t check_below(size_t n)
     return check_random() % n;
 }
 
+// What guarded memory is filled with, and must be around it in the end.
+#define CHECK_CANARY 0xc5
+
 // n bytes that end (or, with at_start, begin) at an inaccessible page: touching one byte outside crashes.
 // Freed by check_free_all(), which also checks that nothing else was written around them.
 void *check_guarded(size_t n, bool at_start);

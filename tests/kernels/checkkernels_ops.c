@@ -134,6 +134,7 @@ static void check_one_matmul(const struct shape *shape, bool step)
     hearth_kernels_walk_avx512((enum hearth_row_walk)check_below(3)); // whatever this CPU would have
 #endif
     float *want = NULL;
+    void *scratch = check_guarded(check_scratch(s.k), false);
     char name[96];
     snprintf(name, sizeof name, "%s %s k %zu rows %zu tokens %zu stride %zu", step ? "step" : "prompt",
              hearth_type_info(type)->name, s.k, s.rows, s.tokens, s.w_stride);
@@ -146,8 +147,7 @@ static void check_one_matmul(const struct shape *shape, bool step)
         float *out = check_guarded(out_n * sizeof *out, false);
         for (size_t i = 0; i < out_n; i++)
             out[i] = -7.0f;
-        // Filled with what no sum may begin with.
-        void *scratch = check_guarded(check_scratch(s.k), false);
+        memset(scratch, CHECK_CANARY, check_scratch(s.k)); // which no sum may begin with
         fn(out, s.out_stride, w, s.w_stride, s.k, s.rows, x, s.x_stride, s.tokens, scratch);
         for (size_t i = 0; i < out_n; i++)
             if (i % s.out_stride >= s.rows && out[i] != -7.0f)
