@@ -5,10 +5,11 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { attemptHearth, fail, median, newFile, options, root, run, runHearth } from "./common.mjs";
+import { attemptHearth, count, fail, median, newFile, options, root, run, runHearth } from "./common.mjs";
 
-const { svg, hearth } = options("Draws measured speeds by memory, and forecasts beside them.", {
+const { svg, every, hearth } = options("Draws measured speeds by memory, and forecasts beside them.", {
     svg: newFile("where to draw the chart, in place of docs/speed-memory.svg"),
+    every: count(1, "forecasts with every N-th budget alone, for a look at the rest"),
 });
 const { models, measured, threads, forecast_machine: machine } = JSON.parse(readFileSync(join(root, "bench", "speed-memory.json"), "utf8"));
 
@@ -18,7 +19,7 @@ const folder = mkdtempSync(join(tmpdir(), "hearth-shapes-"));
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 
 const range = (from, to, step) => Array.from({ length: Math.round((to - from) / step) + 1 }, (_, i) => from + i * step);
-const budgets = [...range(0.75, 4.5, 0.25), ...range(5, 20, 1)]; // GiB
+const budgets = [...range(0.75, 4.5, 0.25), ...range(5, 20, 1)].filter((_, i) => (i + 1) % every === 0); // GiB
 
 // A plan for the model with so many GiB (0: for all of it), or null where that is too little.
 function plan(shape, gib) {

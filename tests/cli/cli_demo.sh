@@ -3,6 +3,7 @@
 # What make demo runs: the texts are those of hearth run, the figures are there, and a text that differs is noticed.
 # shellcheck source=tests/cli/cli.sh
 . "$(dirname "$0")/cli.sh"
+know_machine
 demo=$source_dir/scripts/demo.sh
 model=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
 chatty=$source_dir/models/smollm2-135m-sparse.gguf

@@ -255,17 +255,13 @@ out_has "--pack auto"
 rm "$cache"/*.declined
 
 # Where this machine was measured, the question has speeds.
-run 0 plan "$model" --ram all # measures
-probes=$(find "$cache" -type f)
-# shellcheck disable=SC2086 # a probe's name has no blanks
-sed -i 's/^cpu_share = .*/cpu_share = 1/' $probes # whatever else goes on here
+know_machine
 play 0 -a "[Y/n]=n" "$hearth" run "$model" "${tight[@]}"
 grep -qE "a pack of this model runs at about [0-9.]+ tok/s in place of [0-9.]+ and reads " "$tmp/out" || fail "a question without speeds"
 rm "$cache"/*.declined
 run 0 run "$model" "${tight[@]}" </dev/null
 grep -qE "that runs at about [0-9.]+ tok/s in place of [0-9.]+ and reads [0-9.]+ [KMG]iB for a token in place of " "$tmp/err" || fail "a hint without speeds"
-# shellcheck disable=SC2086 # a probe's name has no blanks
-rm $probes
+rm "$cache"/probe-*.txt
 
 # While it is packed: Ctrl-C leaves nothing. On a busy machine all may be over before the key is pressed: then once more.
 for try in 1 2 3 4 5 6 7 8; do

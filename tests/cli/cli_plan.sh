@@ -216,11 +216,6 @@ run 0 synth --shape falcon-40b-relu "$tmp/shape.gguf"
 run 0 plan "$tmp/shape.gguf" --machine "$tmp/phone.txt" --ram 12G -c 1024 -np 4
 out_has "% of the neurons asked for"
 
-# The machine that tests run on may be busy. settle: as if it had not been.
-settle() {
-    sed -i 's/^cpu_share = .*/cpu_share = 1/' "$XDG_CACHE_HOME"/hearth/probe-*.txt
-}
-
 # What a run reads is what was forecast for its budget, once the machine was measured.
 export XDG_CACHE_HOME=$tmp/runs
 text="one two three four five six seven eight nine ten"
@@ -229,7 +224,7 @@ run 0 run "$tmp/pack.gguf" -p "$text" -n 20 -c 256 -t 1 --ram "$streams" --stats
 tail -n 1 "$tmp/err" >"$tmp/stats"
 [ "$(json "$tmp/stats" forecast)" = null ] || fail "a forecast for a machine that nobody measured"
 err_has "no forecast: this machine was not measured yet; hearth plan MODEL measures it"
-run 0 plan "$tmp/pack.gguf" -c 256
+know_machine
 sed -i 's/^cpu_share = .*/cpu_share = 0.2/' "$XDG_CACHE_HOME"/hearth/probe-*.txt
 run 0 run "$tmp/pack.gguf" -p "$text" -n 2 -c 256 -t 1 --ram "$streams" --ignore-eos
 err_has "no forecast: this machine was busy when it was measured; hearth plan MODEL measures it"
@@ -304,12 +299,22 @@ err_has "measuring this machine again"
 out_has " 123456.0 GB/s of memory"
 run 0 plan --help
 out_has "--measure"
+# measures: a plan begins to measure, which is all that is asked for.
+measures() {
+    "$hearth" plan "$tmp/pack.gguf" -c 256 >"$tmp/out" 2>"$tmp/err" &
+    until_true grep -q "measuring this machine" "$tmp/err" || fail "a damaged probe, or another machine's, is taken"
+    kill -KILL $!
+    { wait $!; } 2>/dev/null
+}
+settle
+cp "$probe" "$tmp/good"
 echo "cores = many" >>"$probe"
+measures
+sed 's/^name = .*/name = another machine/' "$tmp/good" >"$probe"
+measures
+cp "$tmp/good" "$probe"
 run 0 plan "$tmp/pack.gguf" -c 256
-err_has "measuring this machine"
-sed -i 's/^name = .*/name = another machine/' "$probe"
-run 0 plan "$tmp/pack.gguf" -c 256
-err_has "measuring this machine"
+err_lacks "measuring"
 
 # A run measures by itself where the budget has room for that.
 [ "$sanitized" -gt 0 ] && exit 0

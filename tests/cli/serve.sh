@@ -10,15 +10,16 @@ trap 'for pid in "${servers[@]}"; do kill -KILL "$pid" 2>/dev/null; done; rm -rf
 # start ARGUMENT...: starts hearth serve at a free port, which $base names then, and its process $server. What it says is
 # in $tmp/log.
 start() {
+    local i
     : >"$tmp/log"
     "$hearth" serve "$@" --port 0 >"$tmp/log" 2>&1 &
     server=$!
     servers+=("$server")
-    for _ in $(seq 3000); do
+    for ((i = 0; i < 3000; i++)); do
         base=$(sed -n 's/.* is served at \(http:.*\)/\1/p' "$tmp/log")
         [ -n "$base" ] && return
         kill -0 "$server" 2>/dev/null || break
-        sleep 0.1
+        if [ $i -lt 50 ]; then sleep 0.02; else sleep 0.1; fi
     done
     cat "$tmp/log" >&2
     fail "the server does not start"
