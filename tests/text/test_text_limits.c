@@ -512,7 +512,16 @@ static void test_long_words(void **state)
     free(text);
 }
 
-// And merged: that is the same however they were cut, so long texts are those of one set. One is as long as above.
+static void check_growth(const struct hearth_vocab *v, const char *text, size_t n)
+{
+    struct ids whole = tokenize(v, text, n, 0), quarter = tokenize(v, text, n / 4, 0);
+    assert_in_range(whole.n, 4 * quarter.n - 16, 4 * quarter.n + 16);
+    free(quarter.v);
+    free(whole.v);
+}
+
+// And merged: that is the same however they were cut, so long texts are those of one set. One is as long as above, and
+// of four times as many tokens as its first quarter.
 static void test_long_merges(void **state)
 {
     (void)state;
@@ -534,6 +543,8 @@ static void test_long_merges(void **state)
                 expect_round_trip(spm[0], text, n, 1);
             if (i == 0)
                 free(tokenize(spm[1], text, n, 0).v);
+            if (!i && !u)
+                check_growth(v, text, n);
         }
         hearth_vocab_close(&v);
     }
