@@ -9,19 +9,31 @@
 #include "accel/kernels_source.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "base/threads.h"
 
 #define MAX_PLATFORMS 16
 #define MAX_DEVICES   64
 
+// What all have in common who have a device open at the same time: drivers take long to build the kernels, and memory for
+// a context.
+struct common {
+    struct common *next;
+    int users;
+    hearth_cl_device id;
+    hearth_cl_context context;
+    hearth_cl_program program; // built
+};
+
 struct device {
     struct hearth_cl cl;
     hearth_cl_device id;
-    hearth_cl_context context;
+    struct common *common;
     hearth_cl_queue queue, copies; // copies: what is written beside the queue
-    hearth_cl_program program;
     hearth_cl_kernel kernels[HEARTH_ACCEL_KERNELS_END];
     char name[128];
 };
+
+static struct common *in_use; // with the process lock
 
 // ---- the library
 
@@ -160,27 +172,26 @@ static int fail(const struct device *d, const char *what, int32_t code, struct h
 }
 
 // What the compiler had to say, a line of it.
-static int fail_build(const struct device *d, int32_t code, struct hearth_error *err)
+static int fail_build(const struct device *d, hearth_cl_program program, int32_t code,
+                      struct hearth_error *err)
 {
     char log[4096] = {0};
-    d->cl.GetProgramBuildInfo(d->program, d->id, HEARTH_CL_PROGRAM_BUILD_LOG, sizeof log - 1, log, NULL);
+    d->cl.GetProgramBuildInfo(program, d->id, HEARTH_CL_PROGRAM_BUILD_LOG, sizeof log - 1, log, NULL);
     const char *line = strstr(log, "error:");
     line = line ? line : log;
     return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s cannot build the kernels (OpenCL error %d): %.*s",
                        d->name, (int)code, (int)strcspn(line, "\n"), line);
 }
 
-static int build(struct device *d, bool broken, struct hearth_error *err)
+static int build(const struct device *d, struct common *c, bool broken, struct hearth_error *err)
 {
-    static const char *const names[] = {
-#define NAME(name) #name,
-        HEARTH_ACCEL_KERNELS(NAME)
-#undef NAME
-    };
     const char *text = broken ? "this is no kernel" : hearth_accel_kernels_cl;
     int32_t code = 0;
-    d->program = d->cl.CreateProgramWithSource(d->context, 1, &text, NULL, &code);
-    if (!d->program)
+    c->context = d->cl.CreateContext(NULL, 1, &d->id, NULL, NULL, &code);
+    if (!c->context)
+        return fail(d, "make a context", code, err);
+    c->program = d->cl.CreateProgramWithSource(c->context, 1, &text, NULL, &code);
+    if (!c->program)
         return fail(d, "take a program", code, err);
     const uint64_t config = number_of(&d->cl, d->id, HEARTH_CL_DEVICE_SINGLE_FP_CONFIG, 8);
     const bool is_cpu = number_of(&d->cl, d->id, HEARTH_CL_DEVICE_TYPE, 8) & HEARTH_CL_DEVICE_TYPE_CPU;
@@ -188,11 +199,71 @@ static int build(struct device *d, bool broken, struct hearth_error *err)
     snprintf(options, sizeof options, "-cl-std=CL1.2%s%s",
              config & HEARTH_CL_FP_CORRECTLY ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
              is_cpu ? "" : " -DHEARTH_GPU");
-    code = d->cl.BuildProgram(d->program, 1, &d->id, options, NULL, NULL);
-    if (code)
-        return fail_build(d, code, err);
+    code = d->cl.BuildProgram(c->program, 1, &d->id, options, NULL, NULL);
+    return code ? fail_build(d, c->program, code, err) : HEARTH_OK;
+}
+
+static void free_common(const struct device *d, struct common *c)
+{
+    if (c->program)
+        d->cl.ReleaseProgram(c->program);
+    if (c->context)
+        d->cl.ReleaseContext(c->context);
+    free(c);
+}
+
+// With the process lock.
+static int find_common(struct device *d, bool broken, struct hearth_error *err)
+{
+    struct common *c = in_use;
+    while (c && (broken || c->id != d->id))
+        c = c->next;
+    if (!c) {
+        c = hearth_calloc(1, sizeof *c);
+        if (!c)
+            return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device");
+        c->id = d->id;
+        const int rc = build(d, c, broken, err);
+        if (rc) {
+            free_common(d, c);
+            return rc;
+        }
+        c->next = in_use;
+        in_use = c;
+    }
+    c->users++;
+    d->common = c;
+    return HEARTH_OK;
+}
+
+static void drop_common(struct device *d)
+{
+    hearth_process_lock_take();
+    if (--d->common->users == 0) {
+        struct common **at = &in_use;
+        while (*at != d->common)
+            at = &(*at)->next;
+        *at = d->common->next;
+        free_common(d, d->common);
+    }
+    hearth_process_lock_drop();
+}
+
+static int make_own(struct device *d, struct hearth_error *err)
+{
+    static const char *const names[] = {
+#define NAME(name) #name,
+        HEARTH_ACCEL_KERNELS(NAME)
+#undef NAME
+    };
+    int32_t code = 0;
+    d->queue = d->cl.CreateCommandQueue(d->common->context, d->id, 0, &code);
+    if (d->queue)
+        d->copies = d->cl.CreateCommandQueue(d->common->context, d->id, 0, &code);
+    if (!d->copies)
+        return fail(d, "make a queue", code, err);
     for (int i = 0; i < HEARTH_ACCEL_KERNELS_END; i++)
-        if (!(d->kernels[i] = d->cl.CreateKernel(d->program, names[i], &code)))
+        if (!(d->kernels[i] = d->cl.CreateKernel(d->common->program, names[i], &code)))
             return fail(d, names[i], code, err);
     return HEARTH_OK;
 }
@@ -215,16 +286,10 @@ static int open_device(void **state, int index, bool broken, struct hearth_error
     if (number_of(&d->cl, d->id, HEARTH_CL_DEVICE_MAX_GROUP, sizeof(size_t)) < HEARTH_ACCEL_MOST_ITEMS)
         return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s has no groups of %d items", d->name,
                            HEARTH_ACCEL_MOST_ITEMS);
-    int32_t code = 0;
-    d->context = d->cl.CreateContext(NULL, 1, &d->id, NULL, NULL, &code);
-    if (!d->context)
-        return fail(d, "make a context", code, err);
-    d->queue = d->cl.CreateCommandQueue(d->context, d->id, 0, &code);
-    if (d->queue)
-        d->copies = d->cl.CreateCommandQueue(d->context, d->id, 0, &code);
-    if (!d->copies)
-        return fail(d, "make a queue", code, err);
-    return build(d, broken, err);
+    hearth_process_lock_take();
+    const int rc = find_common(d, broken, err);
+    hearth_process_lock_drop();
+    return rc ? rc : make_own(d, err);
 }
 
 static void close_device(void *state)
@@ -239,10 +304,8 @@ static void close_device(void *state)
     for (int i = 0; i < HEARTH_ACCEL_KERNELS_END; i++)
         if (d->kernels[i])
             d->cl.ReleaseKernel(d->kernels[i]);
-    if (d->program)
-        d->cl.ReleaseProgram(d->program);
-    if (d->context)
-        d->cl.ReleaseContext(d->context);
+    if (d->common)
+        drop_common(d);
     free(d);
 }
 
@@ -252,7 +315,7 @@ static int alloc(void *state, size_t bytes, void **handle, struct hearth_error *
 {
     struct device *d = state;
     int32_t code = 0;
-    hearth_cl_mem m = d->cl.CreateBuffer(d->context, HEARTH_CL_MEM_READ_WRITE, bytes, NULL, &code);
+    hearth_cl_mem m = d->cl.CreateBuffer(d->common->context, HEARTH_CL_MEM_READ_WRITE, bytes, NULL, &code);
     // Drivers may find room for it when it is first used, which must not be in the middle of an evaluation.
     const uint32_t zero = 0;
     if (m && (code = d->cl.EnqueueWriteBuffer(d->queue, m, 1, 0, bytes < sizeof zero ? bytes : sizeof zero,

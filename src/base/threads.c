@@ -324,6 +324,18 @@ void hearth_lock_drop(struct hearth_lock *lock)
     pthread_mutex_unlock(&lock->mutex);
 }
 
+static pthread_mutex_t process_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+void hearth_process_lock_take(void)
+{
+    pthread_mutex_lock(&process_mutex);
+}
+
+void hearth_process_lock_drop(void)
+{
+    pthread_mutex_unlock(&process_mutex);
+}
+
 int hearth_pool_threads_of(int asked, int cores)
 {
     return asked > 0 ? asked : cores < HEARTH_POOL_MOST ? cores : HEARTH_POOL_MOST;

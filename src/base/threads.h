@@ -42,4 +42,8 @@ void hearth_lock_take(struct hearth_lock *lock); // waits
 bool hearth_lock_take_within(struct hearth_lock *lock, uint64_t ns);
 void hearth_lock_drop(struct hearth_lock *lock);
 
+// Held by one thread of the process at a time: around what sessions have in common without knowing of each other.
+void hearth_process_lock_take(void); // waits
+void hearth_process_lock_drop(void);
+
 #endif

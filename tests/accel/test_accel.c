@@ -266,6 +266,23 @@ static void test_choosing(void **state)
     hearth_accel_close(&a);
 }
 
+// What several have in common outlives the first of them, and comes again after the last.
+static void test_common(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct hearth_accel *first = open_device(), *b = NULL;
+        CHECK(hearth_accel_open(&b, &(struct hearth_accel_params){.device = "0", .inexact = true},
+                                &check_error));
+        struct hearth_check *c = malloc(sizeof *c);
+        hearth_check_begin(c, b, 7);
+        hearth_check_rows(c, 33, 2);
+        hearth_accel_close(&first);
+        hearth_check_product(c, HEARTH_TYPE_Q4_0, 256, 9, 3, false);
+        finish(c);
+    }
+}
+
 // "all", of lists of devices: those that two back ends name alike are counted, so that none is lost or comes twice.
 static void check_all(const char *const *devices, const int *want, int n_want)
 {
@@ -353,9 +370,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products), cmocka_unit_test(test_products_of), cmocka_unit_test(test_down),
-        cmocka_unit_test(test_rows),     cmocka_unit_test(test_attention),   cmocka_unit_test(test_choosing),
-        cmocka_unit_test(test_failures), cmocka_unit_test(test_pieces),      cmocka_unit_test(test_places),
-        cmocka_unit_test(test_all),
+        cmocka_unit_test(test_rows),     cmocka_unit_test(test_attention),   cmocka_unit_test(test_common),
+        cmocka_unit_test(test_choosing), cmocka_unit_test(test_failures),    cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_places),   cmocka_unit_test(test_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -506,5 +506,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_default_memory),
         cmocka_unit_test(test_shares),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, leave_devices);
 }

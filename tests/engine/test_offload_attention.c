@@ -387,5 +387,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_bytes),   cmocka_unit_test(test_sequences), cmocka_unit_test(test_several),
         cmocka_unit_test(test_cancel),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, leave_devices);
 }

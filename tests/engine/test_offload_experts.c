@@ -266,5 +266,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_failing),   cmocka_unit_test(test_failing_open), cmocka_unit_test(test_room),
         cmocka_unit_test(test_by_neuron), cmocka_unit_test(test_shares),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, leave_devices);
 }

@@ -21,6 +21,7 @@ static const char *two_devices(void)
         return "0,0";
     if (hearth_device_at(1, &d, sizeof d) < 2)
         skip();
+    keep_device(1);
     return named;
 }
 
@@ -522,5 +523,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hot),      cmocka_unit_test(test_failing_open), cmocka_unit_test(test_experts),
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_cancel),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, leave_devices);
 }

@@ -172,5 +172,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_shared),
         cmocka_unit_test(test_closed),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, leave_devices);
 }

@@ -389,5 +389,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_room),        cmocka_unit_test(test_auto),
         cmocka_unit_test(test_cancel),      cmocka_unit_test(test_read_errors),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, leave_devices);
 }

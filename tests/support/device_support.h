@@ -7,6 +7,18 @@
 #include "engine/offload.h"
 #include "streaming_support.h"
 
+// Devices that stay open while a program runs: sessions find their kernels built, and each would build them otherwise.
+static struct hearth_accel *kept_devices[2];
+
+static inline void keep_device(int number)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", number);
+    if (!kept_devices[number])
+        OK(hearth_accel_open(&kept_devices[number],
+                             &(struct hearth_accel_params){.device = text, .inexact = true}, &err));
+}
+
 // The first one; of the back end that the environment asks for, if it does.
 static inline void need_device(void)
 {
@@ -14,6 +26,15 @@ static inline void need_device(void)
     struct hearth_device d;
     if (!hearth_device_at(0, &d, sizeof d) || (backend && strcmp(d.backend, backend) != 0))
         skip();
+    keep_device(0);
+}
+
+// After the last test.
+static inline int leave_devices(void **state)
+{
+    for (int i = 0; i < 2; i++)
+        hearth_accel_close(&kept_devices[i]);
+    return remove_folder(state);
 }
 
 static inline struct hearth_device_stats device_stats_of(const struct opened *o)
