@@ -4,6 +4,7 @@
 #include "check.h"
 
 #include <math.h>
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include "accel/operations.h"
@@ -36,8 +37,10 @@ static struct {
 } job;
 static unsigned group[2];
 static int item, n_finished;
-static bool finished[ITEMS];
-static ucontext_t scheduler, items[ITEMS];
+static bool begun[ITEMS], finished[ITEMS];
+static ucontext_t items[ITEMS];
+// Where they go on. (swapcontext() asks the system for signals each time, which takes longer than all else.)
+static jmp_buf scheduler, goes_on[ITEMS];
 static char *stacks;
 static struct {
     unsigned a[4], b[2];
@@ -79,7 +82,8 @@ static void meet(struct meeting *m, int n)
         m->turn++;
     }
     while (m->turn == turn)
-        swapcontext(&items[item], &scheduler);
+        if (!_setjmp(goes_on[item]))
+            _longjmp(scheduler, 1);
 }
 
 void __syncthreads(void)
@@ -148,23 +152,33 @@ static void run_item(void)
                     f.base, hearth_prompt_planes(job.type), NULL, 0, job.tiles, job.n_tiles != 0, job.adds);
     finished[item] = true;
     n_finished++;
+    _longjmp(scheduler, 1);
+}
+
+static void resume_item(void)
+{
+    if (_setjmp(scheduler))
+        return;
+    if (begun[item])
+        _longjmp(goes_on[item], 1);
+    begun[item] = true;
+    setcontext(&items[item]);
 }
 
 static void run_group(void)
 {
     n_finished = 0;
     for (int i = 0; i < ITEMS; i++) {
-        finished[i] = false;
+        begun[i] = finished[i] = false;
         getcontext(&items[i]);
         items[i].uc_stack.ss_sp = stacks + (size_t)i * STACK;
         items[i].uc_stack.ss_size = STACK;
-        items[i].uc_link = &scheduler;
         makecontext(&items[i], run_item, 0);
     }
     while (n_finished < ITEMS)
         for (item = 0; item < ITEMS; item++)
             if (!finished[item])
-                swapcontext(&scheduler, &items[item]);
+                resume_item();
 }
 
 static float number(uint32_t *seed)
@@ -252,6 +266,22 @@ static void check_type(uint32_t type, int k, int n_rows, int n_tokens, int matri
     free(piece);
 }
 
+// Whether a kernel is given nothing by this type that a type before it has not given, but for the numbers themselves.
+static bool is_as_before(uint32_t type)
+{
+    const struct hearth_accel_form f = hearth_accel_form_of(type);
+    bool found = false;
+    for (uint32_t t = 0; t < type && !found; t++) {
+        const struct hearth_type_info *info = hearth_type_info(t);
+        const struct hearth_accel_form g = hearth_accel_form_of(t);
+        found = info && info->encode && g.bits == f.bits && g.unit == f.unit && g.base == f.base &&
+                g.scales_half == f.scales_half && g.has_min == f.has_min &&
+                info->block_elems == hearth_type_info(type)->block_elems &&
+                hearth_prompt_planes(t) == hearth_prompt_planes(type);
+    }
+    return found;
+}
+
 static void test_types(void **state)
 {
     (void)state;
@@ -261,8 +291,10 @@ static void test_types(void **state)
         const struct hearth_type_info *info = hearth_type_info(type);
         if (!info || !info->encode || !hearth_accel_form_of(type).bits)
             continue;
-        forms++;
         check_type(type, 256, 5, 3, 1);
+        if (is_as_before(type)) // to a kernel
+            continue;
+        forms++;
         check_type(type, 768, 130, 66, 1);
         check_type(type, 256, 130, 120, 2);
         if (info->block_elems == 32) // stages that are not full
