@@ -19,14 +19,15 @@ static int open_starved(void)
     assert_true(!rc == !!starved.session);
     if (!rc) {
         const long before = failures;
-        hearth_token tokens[40];
-        for (int i = 0; i < 40; i++)
+        enum { N = UBATCH + 5 };
+        hearth_token tokens[N];
+        for (int i = 0; i < N; i++)
             tokens[i] = token_at(starved.n_vocab, 0, i);
         countdown = 0;
         forever = true;
         assert_int_equal(hearth_seq_new(starved.session, &err), 0);
-        OK(hearth_prompt(starved.session, 0, tokens, 40, NULL, NULL, &err));
-        for (int i = 0; i < 3; i++)
+        OK(hearth_prompt(starved.session, 0, tokens, N, NULL, NULL, &err));
+        for (int i = 0; i < 2; i++)
             OK(hearth_step(starved.session, (int[]){0}, tokens + i, 1, &err));
         assert_int_equal(failures, before);
         struct hearth_device_stats d = {0};
@@ -37,11 +38,13 @@ static int open_starved(void)
     return rc;
 }
 
-static void check_way_starved(const char *path, struct way way, bool streams)
+// io: how weights stream; NULL: they are in memory.
+static void check_way_starved(const char *path, struct way way, const char *io)
 {
     way.n_threads = 2;
-    if (streams)
+    if (io)
         let_stream(path, &way);
+    way.io = io;
     starved_way = way;
     open_model_of(&starved, path, &starved_way);
     const int n = exhaust_memory_by(open_starved, 7); // each takes a while
@@ -54,7 +57,7 @@ static void test_layers(void **state)
 {
     (void)state;
     need_device();
-    check_way_starved(make("tiny-dense"), (struct way){.device = "0"}, false);
+    check_way_starved(make("tiny-dense"), (struct way){.device = "0"}, NULL);
 }
 
 static void test_through(void **state)
@@ -64,7 +67,7 @@ static void test_through(void **state)
     check_way_starved(
         make("tiny-dense"),
         (struct way){.device = "0", .device_layers = 1, .device_prompts = HEARTH_DEVICE_PROMPTS_ALWAYS},
-        true);
+        "auto");
 }
 
 static void test_hot(void **state)
@@ -75,14 +78,14 @@ static void test_hot(void **state)
         make_pack(true),
         (struct way){
             .device = "0", .device_layers = 1, .vram = 64 << 20, .sparsity = HEARTH_SPARSITY_PREDICT},
-        true);
+        "pread");
 }
 
 static void test_experts(void **state)
 {
     (void)state;
     need_device();
-    check_way_starved(make("tiny-gpt-oss"), (struct way){.device = "0", .vram = 2 << 20}, true);
+    check_way_starved(make("tiny-gpt-oss"), (struct way){.device = "0", .vram = 2 << 20}, "pread");
 }
 
 static void test_through_experts(void **state)
@@ -91,7 +94,8 @@ static void test_through_experts(void **state)
     need_device();
     check_way_starved(
         make("tiny-gpt-oss"),
-        (struct way){.device = "0", .vram = 256 << 10, .device_prompts = HEARTH_DEVICE_PROMPTS_ALWAYS}, true);
+        (struct way){.device = "0", .vram = 256 << 10, .device_prompts = HEARTH_DEVICE_PROMPTS_ALWAYS},
+        "pread");
 }
 
 static void test_several(void **state)
@@ -102,7 +106,26 @@ static void test_several(void **state)
     static const uint64_t sizes[] = {60 << 20, 60 << 20};
     check_way_starved(
         make("tiny-dense"),
-        (struct way){.device = "0,0", .vrams = sizes, .n_vrams = 2, .shares = halves, .n_shares = 2}, false);
+        (struct way){.device = "0,0", .vrams = sizes, .n_vrams = 2, .shares = halves, .n_shares = 2}, NULL);
+}
+
+// One that nobody else has open.
+static int open_alone(void)
+{
+    struct hearth_accel *a;
+    const int rc =
+        hearth_accel_open(&a, &(struct hearth_accel_params){.device = "0", .inexact = true}, &alloc_error);
+    assert_true(!rc == !!a);
+    hearth_accel_close(&a);
+    return rc;
+}
+
+static void test_open(void **state)
+{
+    (void)state;
+    need_device();
+    hearth_accel_close(&kept_devices[0]);
+    assert_true(exhaust_memory(open_alone) > 5);
 }
 
 // A device that is said to be there is told of.
@@ -157,7 +180,7 @@ static void test_outlook(void **state)
         starved_way = (struct way){
             .ram = HEARTH_RAM_FIT, .io = "pread", .n_threads = 1, .tests = {SMALL, .always = true}};
         open_model_of(&starved, make(presets[i]), &starved_way);
-        assert_true(exhaust_memory(open_outlook) > 10);
+        assert_true(exhaust_memory_by(open_outlook, 3) > 10);
         close_opened(&starved);
     }
 }
@@ -173,8 +196,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_experts),
         cmocka_unit_test(test_through_experts),
         cmocka_unit_test(test_several),
+        cmocka_unit_test(test_open),
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_outlook),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, leave_devices);
 }

@@ -119,8 +119,11 @@ static void test_streams(void **state)
         uint64_t least, most;
         const enum hearth_sparsity sparsity = i ? HEARTH_SPARSITY_PREDICT : HEARTH_SPARSITY_OFF;
         find_budgets(path, sparsity, 1, &least, &most);
-        struct way way = {
-            .ram = least, .n_threads = 1, .sparsity = sparsity, .tests = {SMALL, .always = true}};
+        struct way way = {.ram = least,
+                          .io = "pread",
+                          .n_threads = 1,
+                          .sparsity = sparsity,
+                          .tests = {SMALL, .always = true}};
         float *want = evaluate_in_memory(path, sparsity);
         struct opened o = open_way(path, &way);
         const int n_layer = o.model->hp.n_layer;

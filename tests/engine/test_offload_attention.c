@@ -132,7 +132,7 @@ static void test_streams(void **state)
     }
 }
 
-// Device memory that grows: none, some, all, never fewer. What the device has besides is there first: as much of it with
+// Device memory that grows until nothing more would go there: none, some, all, never fewer. What the device has besides is there first: as much of it with
 // attention as without, but for hot experts.
 static void check_sizes(const char *path, enum hearth_device_prompts prompts)
 {
@@ -142,7 +142,13 @@ static void check_sizes(const char *path, enum hearth_device_prompts prompts)
     int before = 0, some = 0, passing = 0, with_head = 0, with_experts = 0;
     way.device = "0";
     way.device_prompts = prompts;
-    for (way.vram = 1 << 14; way.vram < (uint64_t)1 << 28; way.vram += way.vram / (SANITIZED ? 2 : 8)) {
+    way.vram = (uint64_t)1 << 28;
+    struct opened largest = open_way(path, &way);
+    const uint64_t all = device_stats_of(&largest).bytes;
+    close_opened(&largest);
+    bool is_all = false;
+    for (way.vram = 1 << 14; !is_all; way.vram += way.vram / (SANITIZED ? 2 : 6)) {
+        assert_true(way.vram < (uint64_t)1 << 28);
         const struct way other = {.n_threads = 1,
                                   .device = "0",
                                   .vram = way.vram,
@@ -157,6 +163,7 @@ static void check_sizes(const char *path, enum hearth_device_prompts prompts)
         assert_true(stats.experts <= base.experts && (stats.attention || stats.experts == base.experts));
         close_opened(&o);
         close_opened(&without);
+        is_all = stats.bytes == all;
         const bool more = stats.attention != before;
         passing += passes && stats.attention;
         with_head += stats.head && stats.attention;
@@ -192,7 +199,8 @@ static void check_failing(const char *path, bool streams)
         way.device = "0";
         way.device_layers = i % 2 ? 0 : 2;
         way.vram = 0;
-        for (long n = 1; n < 2000; n = SANITIZED ? n * 9 : n < 48 ? n + 1 : n + n / 5) {
+        // Each call of a layer, where weights are in memory; what streams differs after that.
+        for (long n = 1; n < 2000; n = SANITIZED ? n * 9 : n < 40 ? n + (i < 2 ? 1 : 3) : n + n / 2) {
             struct opened o = open_way(path, &way);
             assert_true(device_stats_of(&o).attention >= 2);
             assert_int_equal(device_stats_of(&o).experts != 0, i % 2);

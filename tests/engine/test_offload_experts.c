@@ -56,6 +56,17 @@ static uint64_t check_size(const char *path, struct way way, const float *want, 
     return n;
 }
 
+// How many experts a device has with so much memory.
+static uint64_t experts_with(const char *path, struct way way, uint64_t vram)
+{
+    way.device = "0";
+    way.vram = vram;
+    struct opened o = open_way(path, &way);
+    const uint64_t n = device_stats_of(&o).experts;
+    close_opened(&o);
+    return n;
+}
+
 // None, some, all.
 static void check_file(const char *path, struct way way)
 {
@@ -67,12 +78,12 @@ static void check_file(const char *path, struct way way)
     const uint64_t all = all_experts(o.model);
     close_opened(&o);
     assert_int_equal(check_size(path, way, want, LARGE), all);
-    uint64_t n = 0, vram = LARGE;
-    for (int i = 0; i < 20 && (n == 0 || n == all); i++) { // bisects
-        const uint64_t half = (uint64_t)1 << (29 - i);
-        vram = n == 0 && i ? vram + half : vram - half;
-        n = check_size(path, way, want, vram);
+    uint64_t n = all, vram = LARGE;
+    for (uint64_t half = LARGE / 2; half > 512 && (n == 0 || n == all); half /= 2) { // bisects
+        vram = n == 0 ? vram + half : vram - half;
+        n = experts_with(path, way, vram);
     }
+    assert_int_equal(check_size(path, way, want, vram), n);
     assert_true(n > 0 && n < all);
     free(want);
 }

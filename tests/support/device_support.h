@@ -100,11 +100,13 @@ static inline void free_sequences(const struct opened *o)
         hearth_seq_free(o->session, seq);
 }
 
-// The least memory from now on, in which small pieces stream.
+// The least memory from now on, in which small pieces stream. Not by whatever reads faster: to find that out takes longer
+// than what is tested.
 static inline void let_stream(const char *path, struct way *way)
 {
     uint64_t most;
     find_budgets_of(path, *way, &way->ram, &most);
+    way->io = have_uring(path) ? "uring" : "pread";
     way->tests = (struct hearth_weights_tests){SMALL, .always = true};
 }
 
