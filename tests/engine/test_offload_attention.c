@@ -132,8 +132,8 @@ static void test_streams(void **state)
     }
 }
 
-// Device memory that grows until nothing more would go there: none, some, all, never fewer. What the device has besides is there first: as much of it with
-// attention as without, but for hot experts.
+// Device memory that grows until nothing more would go there: none, some, all, never fewer. What the device has besides
+// is there first: as much of it with attention as without, but for hot experts.
 static void check_sizes(const char *path, enum hearth_device_prompts prompts)
 {
     struct way way = {.n_threads = 1};
