@@ -25,7 +25,12 @@ static int32_t (*arg_info)(hearth_cl_kernel, uint32_t, uint32_t, size_t, void *,
 static hearth_cl_device device;
 static hearth_cl_context context;
 static hearth_cl_queue queue;
-static hearth_cl_program program;
+// As opencl.c builds it, so that PoCL finds what it has compiled for that; and one that only tells of arguments.
+static hearth_cl_program program, described;
+
+struct function {
+    hearth_cl_kernel kernel, described;
+};
 
 static struct piece {
     void *base;
@@ -125,7 +130,10 @@ EXPORT int cuModuleLoadDataEx(hearth_cuda_module *out, const void *image, unsign
         return 218;
     if (!program) {
         program = cl.CreateProgramWithSource(context, 1, &text, NULL, &code);
-        if (cl.BuildProgram(program, 1, &device, "-cl-std=CL1.2 -cl-kernel-arg-info", NULL, NULL))
+        described = cl.CreateProgramWithSource(context, 1, &text, NULL, &code);
+        if (cl.BuildProgram(program, 1, &device, "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt", NULL,
+                            NULL) ||
+            cl.BuildProgram(described, 1, &device, "-cl-std=CL1.2 -cl-kernel-arg-info", NULL, NULL))
             return 218;
     }
     *out = (hearth_cuda_module)(void *)program;
@@ -140,9 +148,13 @@ EXPORT int cuModuleUnload(hearth_cuda_module m)
 EXPORT int cuModuleGetFunction(hearth_cuda_function *out, hearth_cuda_module m, const char *name)
 {
     int32_t code;
+    struct function *f = malloc(sizeof *f);
     (void)m;
-    *out = (hearth_cuda_function)(void *)cl.CreateKernel(program, name, &code);
-    return !*out;
+    if (!f)
+        return HEARTH_CUDA_OUT_OF_MEMORY;
+    *f = (struct function){cl.CreateKernel(program, name, &code), cl.CreateKernel(described, name, &code)};
+    *out = (hearth_cuda_function)(void *)f;
+    return !f->kernel || !f->described;
 }
 
 EXPORT int cuMemGetInfo_v2(size_t *bytes, size_t *all)
@@ -267,7 +279,8 @@ EXPORT int cuLaunchKernel(hearth_cuda_function f, unsigned x, unsigned y, unsign
                           unsigned items_y, unsigned items_z, unsigned shared, hearth_cuda_stream s,
                           void **values, void **extra)
 {
-    hearth_cl_kernel kernel = (hearth_cl_kernel)(void *)f;
+    const struct function *function = (const struct function *)(const void *)f;
+    hearth_cl_kernel kernel = function->kernel;
     uint32_t n = 0;
     // As if its matrix units gave other numbers, or none.
     char name[64] = {0};
@@ -281,7 +294,7 @@ EXPORT int cuLaunchKernel(hearth_cuda_function f, unsigned x, unsigned y, unsign
     for (uint32_t i = 0; i < n; i++) {
         uint32_t qualifier = 0;
         uint64_t at = 0;
-        if (arg_info(kernel, i, ARG_QUALIFIER, sizeof qualifier, &qualifier, NULL))
+        if (arg_info(function->described, i, ARG_QUALIFIER, sizeof qualifier, &qualifier, NULL))
             return 1;
         const int is_pointer = qualifier == QUALIFIER_GLOBAL;
         memcpy(&at, values[i], is_pointer ? sizeof at : 4);

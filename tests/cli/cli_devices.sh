@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Devices: the list, options, statistics, and the same text. What needs a device is skipped without one.
+# Where PoCL keeps the kernels that test_accel has compiled; cli.sh has another folder for caches.
+export POCL_CACHE_DIR=${POCL_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/pocl/kcache}
 # shellcheck source=tests/cli/cli.sh
 . "$(dirname "$0")/cli.sh"
 model=$golden/llama-mha.Q8_0.gguf
 prompt="Once upon a time"
-export POCL_CACHE_DIR=${POCL_CACHE_DIR:-$(dirname "$hearth")/pocl} # else each test compiles the kernels anew
 mkdir -p "$POCL_CACHE_DIR"
 
 run 0 run "$model" -p "$prompt" -n 12 --temp 0 -q
