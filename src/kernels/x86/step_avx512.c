@@ -50,11 +50,11 @@ INLINE void lay_strand(struct strand *l, const uint8_t *w, size_t w_stride, size
 // So many rows (a constant after inlining).
 INLINE void rows_tokens(float *out, size_t out_stride, const uint8_t *w, size_t w_stride, size_t group_bytes,
                         size_t full, size_t tail_bytes, const struct prepared *x, size_t x_groups, int rows,
-                        int n, bool asks, unpack_fn unpack, const struct shape *s)
+                        int n, bool asks, unpack_fn unpack, tail_fn tail, const struct shape *s)
 {
     struct strand l;
     lay_strand(&l, w, w_stride, group_bytes, full, tail_bytes, rows);
-    strand_tokens(out, out_stride, &l, x, x_groups, rows, n, asks, unpack, s);
+    strand_tokens(out, out_stride, &l, x, x_groups, rows, n, asks, unpack, tail, s);
 }
 
 // Rows of a matrix from w on; rows in a part when they are walked apart, else 0.
@@ -97,21 +97,22 @@ static size_t part_of(size_t n_rows)
 
 // Rows walked apart, for n prepared tokens (a constant after inlining).
 INLINE void parted_rows(float *out, size_t out_stride, size_t n_rows, const struct matrix *m,
-                        const struct prepared *x, size_t x_groups, int n, unpack_fn unpack,
+                        const struct prepared *x, size_t x_groups, int n, unpack_fn unpack, tail_fn tail,
                         const struct shape *s)
 {
     size_t place = 0;
     for (; place + ROWS_TOGETHER <= n_rows; place += ROWS_TOGETHER) {
         const struct strand l = matrix_strand(m, place, ROWS_TOGETHER);
         float sums[MAX_TOGETHER][ROWS_TOGETHER];
-        strand_tokens(sums[0], ROWS_TOGETHER, &l, x, x_groups, ROWS_TOGETHER, n, true, unpack, s);
+        strand_tokens(sums[0], ROWS_TOGETHER, &l, x, x_groups, ROWS_TOGETHER, n, true, unpack,
+                      n == 1 ? NULL : tail, s);
         for (int t = 0; t < n; t++)
             for (size_t r = 0; r < ROWS_TOGETHER; r++)
                 out[(size_t)t * out_stride + matrix_row(m, place + r)] = sums[t][r];
     }
     for (; place < n_rows; place++) {
         const struct strand l = matrix_strand(m, place, 1);
-        strand_tokens(out + place, out_stride, &l, x, x_groups, 1, n, true, unpack, s);
+        strand_tokens(out + place, out_stride, &l, x, x_groups, 1, n, true, unpack, tail, s);
     }
 }
 
@@ -119,19 +120,19 @@ INLINE void parted_rows(float *out, size_t out_stride, size_t n_rows, const stru
 // activations (10 KB each at k = 4096) stay in the L1 cache.
 INLINE void some_tokens(float *out, size_t out_stride, const uint8_t *w, size_t w_stride, size_t n_rows,
                         size_t group_bytes, size_t full, size_t tail_bytes, const struct prepared *x,
-                        size_t x_groups, int together, int n, bool asks, unpack_fn unpack,
+                        size_t x_groups, int together, int n, bool asks, unpack_fn unpack, tail_fn tail,
                         const struct shape *s)
 {
     size_t r = 0;
-    for (; n == 1 && full < SHORT && r + ROWS_TOGETHER <= n_rows; r += ROWS_TOGETHER)
+    for (; n == 1 && asks && full < SHORT && r + ROWS_TOGETHER <= n_rows; r += ROWS_TOGETHER)
         rows_tokens(out + r, out_stride, w + r * w_stride, w_stride, group_bytes, full, tail_bytes, x,
-                    x_groups, ROWS_TOGETHER, n, true, unpack, s);
+                    x_groups, ROWS_TOGETHER, n, true, unpack, NULL, s);
     for (; r + (size_t)together <= n_rows; r += (size_t)together)
         rows_tokens(out + r, out_stride, w + r * w_stride, w_stride, group_bytes, full, tail_bytes, x,
-                    x_groups, together, n, asks, unpack, s);
-    for (; r < n_rows; r++)
+                    x_groups, together, n, asks, unpack, tail, s);
+    for (; together > 1 && r < n_rows; r++)
         rows_tokens(out + r, out_stride, w + r * w_stride, w_stride, group_bytes, full, tail_bytes, x,
-                    x_groups, 1, n, asks, unpack, s);
+                    x_groups, 1, n, asks, unpack, tail, s);
 }
 
 // At most MATRIX_ROWS long rows for one prepared token, in bands of columns. Each lane adds in the same order
@@ -172,7 +173,7 @@ INLINE void banded_rows(float *out, const uint8_t *w, size_t w_stride, size_t n_
 
 INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k, size_t n_rows,
                  const void *x, size_t x_stride, size_t n_tokens, void *scratch, uint32_t type,
-                 unpack_fn unpack, const struct shape *s)
+                 unpack_fn unpack, tail_fn tail, const struct shape *s)
 {
     const struct hearth_type_info *info = hearth_type_info(type);
     const size_t elements = (size_t)s->unit * LANES;
@@ -205,29 +206,29 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
             size_t t = 0;
             for (; t + 4 <= count; t += 4)
                 some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
-                            tail_bytes, prepared + t * all, all, 1, 4, true, unpack, s);
+                            tail_bytes, prepared + t * all, all, 1, 4, true, unpack, tail, s);
             if (part && count == 2) {
-                parted_rows(to, out_stride, rows, &matrix, prepared, all, 2, unpack, s);
+                parted_rows(to, out_stride, rows, &matrix, prepared, all, 2, unpack, tail, s);
                 t = 2;
             } else if (t + 2 <= count) {
                 some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
-                            tail_bytes, prepared + t * all, all, SIDE_BY_SIDE, 2, true, unpack, s);
+                            tail_bytes, prepared + t * all, all, SIDE_BY_SIDE, 2, true, unpack, tail, s);
                 t += 2;
             }
             if (t < count && ends.together > 1)
                 rows_with_ends(to + t * out_stride, rows, &matrix, matrix_strand, matrix_row,
                                prepared + t * all, &ends, unpack, s);
             else if (t < count && part)
-                parted_rows(to, out_stride, rows, &matrix, prepared, all, 1, unpack, s);
+                parted_rows(to, out_stride, rows, &matrix, prepared, all, 1, unpack, tail, s);
             else if (t < count && in_turn && full > 2 * BAND)
                 banded_rows(to + t * out_stride, from, w_stride, rows, group_bytes, full, tail_bytes,
                             prepared + t * all, unpack, s);
-            else if (t < count && in_turn)
+            else if (t < count && in_turn && full >= SHORT)
                 some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
-                            tail_bytes, prepared + t * all, all, 1, 1, false, unpack, s);
+                            tail_bytes, prepared + t * all, all, 1, 1, false, unpack, tail, s);
             else if (t < count)
                 some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
-                            tail_bytes, prepared + t * all, all, SIDE_BY_SIDE, 1, true, unpack, s);
+                            tail_bytes, prepared + t * all, all, SIDE_BY_SIDE, 1, true, unpack, tail, s);
         }
     }
 }
@@ -235,6 +236,12 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
 // ---- formats
 
 #define STEP(type, unpack, shape)                                                                            \
+    static                                                                                                   \
+        __attribute__((noinline)) void tail_##type(__m512 acc[][ROWS_TOGETHER], const struct strand *l,      \
+                                                   int r, const struct prepared *x, size_t x_groups, int n)  \
+    {                                                                                                        \
+        add_tail(acc, l, r, x, x_groups, n, unpack, &shape);                                                 \
+    }                                                                                                        \
     static void step_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,         \
                             size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch)   \
     {                                                                                                        \
@@ -243,7 +250,7 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
                                     x_stride, n_tokens, scratch);                                            \
         else                                                                                                 \
             step(out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens, scratch,                    \
-                 HEARTH_TYPE_##type, unpack, &shape);                                                        \
+                 HEARTH_TYPE_##type, unpack, tail_##type, &shape);                                           \
     }
 
 HEARTH_UNITS_AVX512(STEP)

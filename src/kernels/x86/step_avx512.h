@@ -174,21 +174,45 @@ INLINE void strand_groups(__m512 acc[][ROWS_TOGETHER], const struct strand *l, c
         }
 }
 
-// The same, and what is behind the groups from a padded copy.
+// Adds what is behind the whole groups of row number r of a strand to the sums of n tokens.
+INLINE void add_tail(__m512 acc[][ROWS_TOGETHER], const struct strand *l, int r, const struct prepared *x,
+                     size_t x_groups, int n, unpack_fn unpack, const struct shape *s)
+{
+    struct weights w;
+    const size_t before = l->n_groups * l->group_bytes;
+    unpack_tail(&w, l->row[r] + before, l->tail_bytes, l->group_bytes, before, unpack);
+    for (int t = 0; t < n; t++)
+        acc[t][r] = add_group(acc[t][r], &w, x + (size_t)t * x_groups + l->n_groups, s);
+}
+
+// The same as a function that a format has once, for sums in memory: beside every loop over groups it would be a third
+// of all code.
+typedef void (*tail_fn)(__m512 acc[][ROWS_TOGETHER], const struct strand *l, int r, const struct prepared *x,
+                        size_t x_groups, int n);
+
+// Whole groups, and what is behind them from a padded copy: by `tail`, or here if that is NULL (a constant after
+// inlining, too).
 INLINE void strand_tokens(float *out, size_t out_stride, const struct strand *l, const struct prepared *x,
-                          size_t x_groups, int n_rows, int n, bool asks, unpack_fn unpack,
+                          size_t x_groups, int n_rows, int n, bool asks, unpack_fn unpack, tail_fn tail,
                           const struct shape *s)
 {
     __m512 acc[MAX_TOGETHER][ROWS_TOGETHER];
     strand_groups(acc, l, x, x_groups, n_rows, n, asks, unpack, s);
-    for (int r = 0; r < n_rows && l->tail_bytes; r++) {
-        struct weights w;
-        if (asks)
-            prefetch(l->ahead_tail[r], l->tail_bytes);
-        const size_t before = l->n_groups * l->group_bytes;
-        unpack_tail(&w, l->row[r] + before, l->tail_bytes, l->group_bytes, before, unpack);
+    for (int r = 0; r < n_rows && l->tail_bytes && asks; r++)
+        prefetch(l->ahead_tail[r], l->tail_bytes);
+    if (l->tail_bytes && tail) {
+        __m512 in_memory[MAX_TOGETHER][ROWS_TOGETHER]; // acc, whose address nobody has, stays in registers
         for (int t = 0; t < n; t++)
-            acc[t][r] = add_group(acc[t][r], &w, x + (size_t)t * x_groups + l->n_groups, s);
+            for (int r = 0; r < n_rows; r++)
+                in_memory[t][r] = acc[t][r];
+        for (int r = 0; r < n_rows; r++)
+            tail(in_memory, l, r, x, x_groups, n);
+        for (int t = 0; t < n; t++)
+            for (int r = 0; r < n_rows; r++)
+                acc[t][r] = in_memory[t][r];
+    } else if (l->tail_bytes) {
+        for (int r = 0; r < n_rows; r++)
+            add_tail(acc, l, r, x, x_groups, n, unpack, s);
     }
     for (int t = 0; t < n; t++)
         sum_lanes(out + (size_t)t * out_stride, acc[t], n_rows, s);

@@ -48,7 +48,7 @@ INLINE void list_rows(float *out, size_t out_stride, const struct list *l, size_
                       const struct shape *s)
 {
     const struct strand strand = list_strand(l, at, rows);
-    strand_tokens(out + at, out_stride, &strand, x, x_groups, rows, n, true, unpack, s);
+    strand_tokens(out + at, out_stride, &strand, x, x_groups, rows, n, true, unpack, NULL, s);
 }
 
 INLINE void list_tokens(float *out, size_t out_stride, const struct list *l, size_t first, size_t count,
@@ -59,7 +59,7 @@ INLINE void list_tokens(float *out, size_t out_stride, const struct list *l, siz
     size_t r = first;
     for (; r + (size_t)together <= first + count; r += (size_t)together)
         list_rows(out, out_stride, l, r, x, x_groups, together, n, unpack, s);
-    for (; r < first + count; r++)
+    for (; together > 1 && r < first + count; r++)
         list_rows(out, out_stride, l, r, x, x_groups, 1, n, unpack, s);
 }
 
