@@ -54,6 +54,8 @@ BUILD  ?= build
 PREFIX ?= /usr/local
 CMAKE  ?= cmake
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+# Tests at once: some wait for storage, or for time to pass.
+TESTS_AT_ONCE = $(shell expr $(JOBS) + 1)
 
 DEMO_MODEL  ?= models/smollm2-135m-sparse.gguf
 DEMO_PROMPT ?= What is photosynthesis?
@@ -88,7 +90,7 @@ demo: deps
 
 test: deps
 	@$(MAKE) --no-print-directory all
-	cd $(BUILD) && ctest --output-on-failure --parallel $(JOBS)
+	cd $(BUILD) && ctest --output-on-failure --parallel $(TESTS_AT_ONCE)
 
 check-device:
 	@$(MAKE) --no-print-directory all

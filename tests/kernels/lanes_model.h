@@ -38,9 +38,9 @@ INLINE float half_at(const void *p)
     return hearth_f16_to_f32(word16_at(p));
 }
 
-// A function of lane i of its arguments.
+// A function of lane i of its arguments. Inlined, so many of them would take half a minute to compile.
 #define EACH(type, name, params, value)                                                                      \
-    INLINE type name params                                                                                  \
+    static __attribute__((noinline, unused)) type name params                                                \
     {                                                                                                        \
         type y;                                                                                              \
         for (size_t i = 0; i < LANES; i++)                                                                   \
