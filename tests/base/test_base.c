@@ -413,15 +413,18 @@ static void *take_again(void *arg)
 // How often of 20 times the lock comes before the other thread, which has it, has had it again.
 static int count_soon(struct taker *t)
 {
-    int n_soon = 0;
+    int n_soon = 0, seen = atomic_load(&t->turns) - 1;
     for (int i = 0; i < 20; i++) {
+        while (atomic_load(&t->turns) == seen) // then the other thread has it, for two milliseconds
+            sched_yield();
         const int before = atomic_load(&t->turns);
         if (i % 2)
             hearth_lock_take(t->lock);
         else
             while (!hearth_lock_take_within(t->lock, 1000000000))
                 ;
-        n_soon += atomic_load(&t->turns) == before;
+        seen = atomic_load(&t->turns);
+        n_soon += seen == before;
         hearth_lock_drop(t->lock);
     }
     return n_soon;
