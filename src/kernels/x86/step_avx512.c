@@ -236,9 +236,7 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
 // ---- formats
 
 #define STEP(type, unpack, shape)                                                                            \
-    static                                                                                                   \
-        __attribute__((noinline)) void tail_##type(__m512 acc[][ROWS_TOGETHER], const struct strand *l,      \
-                                                   int r, const struct prepared *x, size_t x_groups, int n)  \
+    __attribute__((noinline)) static void tail_##type(TAIL_PARAMS)                                           \
     {                                                                                                        \
         add_tail(acc, l, r, x, x_groups, n, unpack, &shape);                                                 \
     }                                                                                                        \

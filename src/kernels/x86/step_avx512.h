@@ -187,8 +187,10 @@ INLINE void add_tail(__m512 acc[][ROWS_TOGETHER], const struct strand *l, int r,
 
 // The same as a function that a format has once, for sums in memory: beside every loop over groups it would be a third
 // of all code.
-typedef void (*tail_fn)(__m512 acc[][ROWS_TOGETHER], const struct strand *l, int r, const struct prepared *x,
-                        size_t x_groups, int n);
+#define TAIL_PARAMS                                                                                          \
+    __m512 acc[][ROWS_TOGETHER], const struct strand *l, int r, const struct prepared *x, size_t x_groups,   \
+        int n
+typedef void (*tail_fn)(TAIL_PARAMS);
 
 // Whole groups, and what is behind them from a padded copy: by `tail`, or here if that is NULL (a constant after
 // inlining, too).
