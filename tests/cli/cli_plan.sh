@@ -303,6 +303,7 @@ out_has "--measure"
 # shellcheck disable=SC2317 # until_true calls it
 begun_or_over() { grep -q "measuring this machine" "$tmp/err" || ! kill -0 "$planner" 2>/dev/null; }
 measures() {
+    : >"$tmp/err" # which is looked at before the program has begun
     "$hearth" plan "$tmp/pack.gguf" -c 256 >"$tmp/out" 2>"$tmp/err" &
     planner=$!
     until_true begun_or_over
