@@ -11,30 +11,56 @@
 // 3. Least squares over all integers gives new factors of the block, which are kept if they are better.
 // Elements that are not finite give an unspecified block, never undefined behaviour: hearth_encode_checked() tells of
 // them.
+//
+// On x86-64 there is a second copy of everything for AVX2: it does the same operations in the same order.
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "quant/formats.h"
+
+#define INLINE static inline __attribute__((always_inline))
 
 #define BLOCK  256
 #define STARTS 7 // steps that are tried on either side of the obvious one
-#define LANES  8 // independent partial sums, so that compilers can use vectors
+#define LANES  8 // independent partial sums
 
 // ---- rounding and sums
 
 // Rounds to the nearest integer in low..high, ties to even; NaN gives low. Adding 1.5 * 2^23 pushes the
 // fraction out of the mantissa. Compilers can vectorise that, but not a call of rintf().
-static inline float round_into(float v, float low, float high)
+INLINE float round_into(float v, float low, float high)
 {
     v = v > low ? v : low;
     v = v < high ? v : high;
     return (v + 12582912.0f) - 12582912.0f;
 }
 
-static inline float add_lanes(const float *lane)
+// Passed by address: vectors of 32 bytes have no calling convention that all x86-64 share.
+typedef float lanes __attribute__((vector_size(4 * LANES)));
+typedef int32_t lane_bits __attribute__((vector_size(4 * LANES)));
+
+INLINE void load_lanes(lanes *v, const float *p)
 {
-    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    memcpy(v, p, sizeof *v);
+}
+
+// round_into() of each lane.
+INLINE void round_lanes(lanes *v, float low, float high)
+{
+    const lanes least = low - (lanes){0}, most = high - (lanes){0};
+    lane_bits inside = *v > least;
+    *v = (lanes)((inside & (lane_bits)*v) | (~inside & (lane_bits)least));
+    inside = *v < most;
+    *v = (lanes)((inside & (lane_bits)*v) | (~inside & (lane_bits)most));
+    *v = (*v + 12582912.0f) - 12582912.0f;
+}
+
+INLINE float add_lanes(const lanes *v)
+{
+    const lanes l = *v;
+    return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
 }
 
 // Weighted sums over a unit, for least squares.
@@ -44,45 +70,49 @@ struct sums {
 
 // The weighted squared error of x = scale * q - min for the integers of these sums, without the terms that do
 // not depend on scale and min. Cheap, and exact enough to compare candidates.
-static inline float gain_of(const struct sums *t, float scale, float min)
+INLINE float gain_of(const struct sums *t, float scale, float min)
 {
     return scale * (scale * t->qq - 2.0f * (t->xq + min * t->q)) + min * (min * t->w + 2.0f * t->x);
 }
 
 // Rounds elements to q = (x + shift) * inverse within low..high and adds up.
-static inline struct sums round_and_sum(const float *x, const float *w, int n, float inverse, float shift,
-                                        float low, float high)
+INLINE struct sums round_and_sum(const float *x, const float *w, int n, float inverse, float shift, float low,
+                                 float high)
 {
-    float sw[LANES] = {0}, sx[LANES] = {0}, sq[LANES] = {0}, sqq[LANES] = {0}, sxq[LANES] = {0};
-    for (int i = 0; i < n; i += LANES)
-        for (int k = 0; k < LANES; k++) {
-            float xi = x[i + k], wi = w[i + k];
-            float q = round_into((xi + shift) * inverse, low, high);
-            sw[k] += wi;
-            sx[k] += wi * xi;
-            sq[k] += wi * q;
-            sqq[k] += wi * q * q;
-            sxq[k] += wi * xi * q;
-        }
-    return (struct sums){add_lanes(sw), add_lanes(sx), add_lanes(sq), add_lanes(sqq), add_lanes(sxq)};
+    lanes sw = {0}, sx = {0}, sq = {0}, sqq = {0}, sxq = {0};
+    for (int i = 0; i < n; i += LANES) {
+        lanes xi, wi;
+        load_lanes(&xi, x + i);
+        load_lanes(&wi, w + i);
+        lanes q = (xi + shift) * inverse;
+        round_lanes(&q, low, high);
+        sw += wi;
+        sx += wi * xi;
+        sq += wi * q;
+        sqq += wi * q * q;
+        sxq += wi * xi * q;
+    }
+    return (struct sums){add_lanes(&sw), add_lanes(&sx), add_lanes(&sq), add_lanes(&sqq), add_lanes(&sxq)};
 }
 
 // Weighted squared error of x = scale * q - min when every element takes its best q.
-static inline float error_of(const float *x, const float *w, int n, float scale, float min, float low,
-                             float high)
+INLINE float error_of(const float *x, const float *w, int n, float scale, float min, float low, float high)
 {
-    float inverse = scale != 0.0f ? 1.0f / scale : 0.0f;
-    float lane[LANES] = {0};
-    for (int i = 0; i < n; i += LANES)
-        for (int k = 0; k < LANES; k++) {
-            float q = round_into((x[i + k] + min) * inverse, low, high);
-            float e = x[i + k] + min - scale * q;
-            lane[k] += w[i + k] * e * e;
-        }
-    return add_lanes(lane);
+    const float inverse = scale != 0.0f ? 1.0f / scale : 0.0f;
+    lanes sum = {0};
+    for (int i = 0; i < n; i += LANES) {
+        lanes xi, wi;
+        load_lanes(&xi, x + i);
+        load_lanes(&wi, w + i);
+        lanes q = (xi + min) * inverse;
+        round_lanes(&q, low, high);
+        const lanes e = xi + min - scale * q;
+        sum += wi * e * e;
+    }
+    return add_lanes(&sum);
 }
 
-static void round_unit(const float *x, int n, float scale, float min, float low, float high, int8_t *q)
+INLINE void round_unit(const float *x, int n, float scale, float min, float low, float high, int8_t *q)
 {
     float inverse = scale != 0.0f ? 1.0f / scale : 0.0f;
     for (int i = 0; i < n; i++)
@@ -90,25 +120,25 @@ static void round_unit(const float *x, int n, float scale, float min, float low,
 }
 
 // Rounds to f16: the factor that a reader will see.
-static float stored(float v)
+INLINE float stored(float v)
 {
     return hearth_f16_to_f32(hearth_f32_to_f16(v));
 }
 
-static int clamp_int(int v, int low, int high)
+INLINE int clamp_int(int v, int low, int high)
 {
     return v < low ? low : v > high ? high : v;
 }
 
 // An integer scale near v / factor.
-static int nearest(float v, float factor, int low, int high)
+INLINE int nearest(float v, float factor, int low, int high)
 {
     float inverse = factor != 0.0f ? 1.0f / factor : 0.0f;
     return (int)round_into(v * inverse, (float)low, (float)high);
 }
 
 // Weights of elements in the error: mean magnitude plus their own, between "all alike" and "only large ones".
-static void weigh(const float *x, int unit, float *w)
+INLINE void weigh(const float *x, int unit, float *w)
 {
     for (int u = 0; u < BLOCK; u += unit) {
         float sum = 0.0f;
@@ -133,7 +163,7 @@ struct affine_block {
 };
 
 // The best scale and minimum (both at least 0) for the integers of these sums. False: they are all alike.
-static bool solve_affine(const struct sums *t, float *scale, float *min)
+INLINE bool solve_affine(const struct sums *t, float *scale, float *min)
 {
     float det = t->w * t->qq - t->q * t->q;
     if (!(det > 0.0f))
@@ -147,7 +177,7 @@ static bool solve_affine(const struct sums *t, float *scale, float *min)
     return *scale > 0.0f;
 }
 
-static void fit_affine_unit(const float *x, const float *w, int n, int q_max, float *scale, float *min)
+INLINE void fit_affine_unit(const float *x, const float *w, int n, int q_max, float *scale, float *min)
 {
     float low = 0.0f, high = x[0], top = (float)q_max;
     for (int i = 0; i < n; i++) {
@@ -188,7 +218,7 @@ static void fit_affine_unit(const float *x, const float *w, int n, int q_max, fl
 }
 
 // Chooses integer scales and minima for the block's factors. Returns the block's error.
-static float choose_affine(const struct affine_format *f, const float *x, const float *w, const float *scale,
+INLINE float choose_affine(const struct affine_format *f, const float *x, const float *w, const float *scale,
                            const float *min, struct affine_block *b)
 {
     float total = 0.0f;
@@ -211,7 +241,7 @@ static float choose_affine(const struct affine_format *f, const float *x, const 
 }
 
 // The block's best factors for its integers, by least squares of x = d * (s * q) - dmin * m.
-static bool solve_affine_block(const struct affine_format *f, const float *x, const float *w,
+INLINE bool solve_affine_block(const struct affine_format *f, const float *x, const float *w,
                                struct affine_block *b, float *d, float *dmin)
 {
     double aa = 0, am = 0, mm = 0, xa = 0, xm = 0;
@@ -239,7 +269,7 @@ static bool solve_affine_block(const struct affine_format *f, const float *x, co
     return *d > 0.0f && *dmin >= 0.0f;
 }
 
-static void fit_affine_block(const struct affine_format *f, const float *x, struct affine_block *b)
+INLINE void fit_affine_block(const struct affine_format *f, const float *x, struct affine_block *b)
 {
     float w[BLOCK], scale[16], min[16], largest_scale = 0.0f, largest_min = 0.0f;
     weigh(x, f->unit, w);
@@ -280,7 +310,7 @@ struct symmetric_block {
     int8_t q[BLOCK];
 };
 
-static float fit_symmetric_unit(const float *x, const float *w, int q_min)
+INLINE float fit_symmetric_unit(const float *x, const float *w, int q_min)
 {
     float extreme = 0.0f, low = (float)q_min, high = (float)(-q_min - 1);
     for (int i = 0; i < 16; i++)
@@ -314,7 +344,7 @@ static float fit_symmetric_unit(const float *x, const float *w, int q_min)
     return scale;
 }
 
-static float choose_symmetric(const struct symmetric_format *f, const float *x, const float *w,
+INLINE float choose_symmetric(const struct symmetric_format *f, const float *x, const float *w,
                               const float *scale, struct symmetric_block *b)
 {
     float total = 0.0f;
@@ -334,7 +364,7 @@ static float choose_symmetric(const struct symmetric_format *f, const float *x, 
     return total;
 }
 
-static float solve_symmetric_block(const struct symmetric_format *f, const float *x, const float *w,
+INLINE float solve_symmetric_block(const struct symmetric_format *f, const float *x, const float *w,
                                    const struct symmetric_block *b)
 {
     double aa = 0, xa = 0;
@@ -348,7 +378,7 @@ static float solve_symmetric_block(const struct symmetric_format *f, const float
     return aa > 0 ? (float)(xa / aa) : 0.0f;
 }
 
-static void fit_symmetric_block(const struct symmetric_format *f, const float *x, struct symmetric_block *b)
+INLINE void fit_symmetric_block(const struct symmetric_format *f, const float *x, struct symmetric_block *b)
 {
     float w[BLOCK], scale[16], largest = 0.0f;
     weigh(x, 16, w);
@@ -372,6 +402,45 @@ static void fit_symmetric_block(const struct symmetric_format *f, const float *x
                    b->q + 16 * u);
 }
 
+// ---- a block, by what this CPU has
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void fit_affine_avx2(const struct affine_format *f, const float *x,
+                                                            struct affine_block *b)
+{
+    fit_affine_block(f, x, b);
+}
+__attribute__((target("avx2"))) static void fit_symmetric_avx2(const struct symmetric_format *f,
+                                                               const float *x, struct symmetric_block *b)
+{
+    fit_symmetric_block(f, x, b);
+}
+
+static void fit_affine(const struct affine_format *f, const float *x, struct affine_block *b)
+{
+    if (hearth_cpu_flags() & HEARTH_CPU_AVX2)
+        fit_affine_avx2(f, x, b);
+    else
+        fit_affine_block(f, x, b);
+}
+static void fit_symmetric(const struct symmetric_format *f, const float *x, struct symmetric_block *b)
+{
+    if (hearth_cpu_flags() & HEARTH_CPU_AVX2)
+        fit_symmetric_avx2(f, x, b);
+    else
+        fit_symmetric_block(f, x, b);
+}
+#else
+static void fit_affine(const struct affine_format *f, const float *x, struct affine_block *b)
+{
+    fit_affine_block(f, x, b);
+}
+static void fit_symmetric(const struct symmetric_format *f, const float *x, struct symmetric_block *b)
+{
+    fit_symmetric_block(f, x, b);
+}
+#endif
+
 // ---- packing: the reverse of the functions in quant_k.c, where the layouts are described
 
 static void pack_scales_k4(const struct affine_block *b, uint8_t *dst)
@@ -391,7 +460,7 @@ void hearth_q4_k_encode(const float *x, void *dst, size_t n)
     static const struct affine_format format = {.unit = 32, .q_max = 15, .s_max = 63};
     struct affine_block b;
     for (uint8_t *out = dst; n >= BLOCK; n -= BLOCK, x += BLOCK, out += 144) {
-        fit_affine_block(&format, x, &b);
+        fit_affine(&format, x, &b);
         pack_scales_k4(&b, out);
         for (int j = 0; j < 4; j++)
             for (int l = 0; l < 32; l++)
@@ -404,7 +473,7 @@ void hearth_q5_k_encode(const float *x, void *dst, size_t n)
     static const struct affine_format format = {.unit = 32, .q_max = 31, .s_max = 63};
     struct affine_block b;
     for (uint8_t *out = dst; n >= BLOCK; n -= BLOCK, x += BLOCK, out += 176) {
-        fit_affine_block(&format, x, &b);
+        fit_affine(&format, x, &b);
         pack_scales_k4(&b, out);
         for (int l = 0; l < 32; l++) {
             int high = 0;
@@ -432,7 +501,7 @@ void hearth_q2_k_encode(const float *x, void *dst, size_t n)
     static const struct affine_format format = {.unit = 16, .q_max = 3, .s_max = 15};
     struct affine_block b;
     for (uint8_t *out = dst; n >= BLOCK; n -= BLOCK, x += BLOCK, out += 84) {
-        fit_affine_block(&format, x, &b);
+        fit_affine(&format, x, &b);
         for (int u = 0; u < 16; u++)
             out[u] = (uint8_t)(b.s[u] | b.m[u] << 4);
         pack_pairs(b.q, out + 16);
@@ -446,7 +515,7 @@ void hearth_q3_k_encode(const float *x, void *dst, size_t n)
     static const struct symmetric_format format = {.q_min = -4, .s_min = -32};
     struct symmetric_block b;
     for (uint8_t *out = dst; n >= BLOCK; n -= BLOCK, x += BLOCK, out += 110) {
-        fit_symmetric_block(&format, x, &b);
+        fit_symmetric(&format, x, &b);
         memset(out, 0, 108);
         for (int i = 0; i < BLOCK; i++) {
             b.q[i] = (int8_t)(b.q[i] + 4);
@@ -467,7 +536,7 @@ void hearth_q6_k_encode(const float *x, void *dst, size_t n)
     static const struct symmetric_format format = {.q_min = -32, .s_min = -128};
     struct symmetric_block b;
     for (uint8_t *out = dst; n >= BLOCK; n -= BLOCK, x += BLOCK, out += 210) {
-        fit_symmetric_block(&format, x, &b);
+        fit_symmetric(&format, x, &b);
         for (int half = 0; half < 2; half++) {
             const int8_t *q = b.q + 128 * half;
             uint8_t *ql = out + 64 * half, *qh = out + 128 + 32 * half;

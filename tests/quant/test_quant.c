@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "quant/quant.h"
 
 // ---- golden files
@@ -477,6 +478,38 @@ static void test_encode_survives_anything(void **state)
     }
 }
 
+// Numbers of any size and sign, and blocks that are all zeros or all alike. The last test: nothing gives a CPU its
+// instructions back.
+static void test_encode_without_vectors(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 200, N = BLOCKS * 256 };
+    static const uint32_t types[] = {HEARTH_TYPE_Q2_K, HEARTH_TYPE_Q3_K, HEARTH_TYPE_Q4_K, HEARTH_TYPE_Q5_K,
+                                     HEARTH_TYPE_Q6_K};
+    enum { N_TYPES = sizeof types / sizeof types[0] };
+    float *x = malloc(N * sizeof *x);
+    uint8_t *encoded[N_TYPES];
+    for (size_t i = 0; i < N; i++) {
+        const size_t block = i / 256;
+        x[i] = block % 8 == 6 ? (float)(block % 16 == 6) : ldexpf(random_normal(), (int)(block % 40) - 20);
+        if (block % 8 == 7)
+            x[i] = i % 32 ? fabsf(x[i]) : -100.0f * x[i];
+    }
+    for (size_t t = 0; t < N_TYPES; t++) {
+        encoded[t] = malloc(hearth_type_bytes(types[t], N));
+        hearth_type_info(types[t])->encode(x, encoded[t], N);
+    }
+    hearth_cpu_distrust(~0u);
+    for (size_t t = 0; t < N_TYPES; t++) {
+        uint8_t *plain = malloc(hearth_type_bytes(types[t], N));
+        hearth_type_info(types[t])->encode(x, plain, N);
+        assert_memory_equal(plain, encoded[t], hearth_type_bytes(types[t], N));
+        free(plain);
+        free(encoded[t]);
+    }
+    free(x);
+}
+
 static void test_table(void **state)
 {
     (void)state;
@@ -523,6 +556,7 @@ int main(void)
         cmocka_unit_test(test_other_encoders_error),
         cmocka_unit_test(test_encode_survives_anything),
         cmocka_unit_test(test_table),
+        cmocka_unit_test(test_encode_without_vectors),
     };
     return cmocka_run_group_tests_name("quant", tests, NULL, NULL);
 }
