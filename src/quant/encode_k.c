@@ -41,11 +41,6 @@ INLINE float round_into(float v, float low, float high)
 typedef float lanes __attribute__((vector_size(4 * LANES)));
 typedef int32_t lane_bits __attribute__((vector_size(4 * LANES)));
 
-INLINE void load_lanes(lanes *v, const float *p)
-{
-    memcpy(v, p, sizeof *v);
-}
-
 // round_into() of each lane.
 INLINE void round_lanes(lanes *v, float low, float high)
 {
@@ -61,6 +56,16 @@ INLINE float add_lanes(const lanes *v)
 {
     const lanes l = *v;
     return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
+}
+
+// Elements and their weights, and q = (x + shift) * inverse rounded within low..high.
+INLINE void load_and_round(lanes *xi, lanes *wi, lanes *q, const float *x, const float *w, float inverse,
+                           float shift, float low, float high)
+{
+    memcpy(xi, x, sizeof *xi);
+    memcpy(wi, w, sizeof *wi);
+    *q = (*xi + shift) * inverse;
+    round_lanes(q, low, high);
 }
 
 // Weighted sums over a unit, for least squares.
@@ -81,11 +86,8 @@ INLINE struct sums round_and_sum(const float *x, const float *w, int n, float in
 {
     lanes sw = {0}, sx = {0}, sq = {0}, sqq = {0}, sxq = {0};
     for (int i = 0; i < n; i += LANES) {
-        lanes xi, wi;
-        load_lanes(&xi, x + i);
-        load_lanes(&wi, w + i);
-        lanes q = (xi + shift) * inverse;
-        round_lanes(&q, low, high);
+        lanes xi, wi, q;
+        load_and_round(&xi, &wi, &q, x + i, w + i, inverse, shift, low, high);
         sw += wi;
         sx += wi * xi;
         sq += wi * q;
@@ -101,11 +103,8 @@ INLINE float error_of(const float *x, const float *w, int n, float scale, float 
     const float inverse = scale != 0.0f ? 1.0f / scale : 0.0f;
     lanes sum = {0};
     for (int i = 0; i < n; i += LANES) {
-        lanes xi, wi;
-        load_lanes(&xi, x + i);
-        load_lanes(&wi, w + i);
-        lanes q = (xi + min) * inverse;
-        round_lanes(&q, low, high);
+        lanes xi, wi, q;
+        load_and_round(&xi, &wi, &q, x + i, w + i, inverse, min, low, high);
         const lanes e = xi + min - scale * q;
         sum += wi * e * e;
     }
