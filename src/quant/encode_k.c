@@ -404,41 +404,37 @@ INLINE void fit_symmetric_block(const struct symmetric_format *f, const float *x
 // ---- a block, by what this CPU has
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void fit_affine_avx2(const struct affine_format *f, const float *x,
-                                                            struct affine_block *b)
+#define FOR_AVX2 __attribute__((target("avx2")))
+#define HAS_AVX2 (hearth_cpu_flags() & HEARTH_CPU_AVX2)
+#else
+#define FOR_AVX2
+#define HAS_AVX2 false
+#endif
+
+FOR_AVX2 static void fit_affine_avx2(const struct affine_format *f, const float *x, struct affine_block *b)
 {
     fit_affine_block(f, x, b);
 }
-__attribute__((target("avx2"))) static void fit_symmetric_avx2(const struct symmetric_format *f,
-                                                               const float *x, struct symmetric_block *b)
+FOR_AVX2 static void fit_symmetric_avx2(const struct symmetric_format *f, const float *x,
+                                        struct symmetric_block *b)
 {
     fit_symmetric_block(f, x, b);
 }
 
 static void fit_affine(const struct affine_format *f, const float *x, struct affine_block *b)
 {
-    if (hearth_cpu_flags() & HEARTH_CPU_AVX2)
+    if (HAS_AVX2)
         fit_affine_avx2(f, x, b);
     else
         fit_affine_block(f, x, b);
 }
 static void fit_symmetric(const struct symmetric_format *f, const float *x, struct symmetric_block *b)
 {
-    if (hearth_cpu_flags() & HEARTH_CPU_AVX2)
+    if (HAS_AVX2)
         fit_symmetric_avx2(f, x, b);
     else
         fit_symmetric_block(f, x, b);
 }
-#else
-static void fit_affine(const struct affine_format *f, const float *x, struct affine_block *b)
-{
-    fit_affine_block(f, x, b);
-}
-static void fit_symmetric(const struct symmetric_format *f, const float *x, struct symmetric_block *b)
-{
-    fit_symmetric_block(f, x, b);
-}
-#endif
 
 // ---- packing: the reverse of the functions in quant_k.c, where the layouts are described
 
