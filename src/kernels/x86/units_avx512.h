@@ -51,6 +51,15 @@ SHAPE shape_q45_k = {
 
 // ---- helpers
 
+// Bytes that several operations take: left alone, compilers load them anew for each, and half of what is not aligned
+// lies in two lines of the cache.
+INLINE __m512i load_kept(const uint8_t *at)
+{
+    __m512i x = _mm512_loadu_si512(at);
+    __asm__("" : "+v"(x));
+    return x;
+}
+
 INLINE __m512i bytes16(uint64_t low, uint64_t high)
 {
     return _mm512_cvtepu8_epi32(_mm_set_epi64x((int64_t)high, (int64_t)low));
@@ -77,27 +86,9 @@ INLINE void split_nibbles(__m512i u[2], __m512i bytes)
         PICK8(first, shift), PICK8((words) + (first), shift), PICK8(2 * (words) + (first), shift),           \
             PICK8(3 * (words) + (first), shift)                                                              \
     }
-// Word w of four blocks.
-#define PICK4(words, w, shift)                                                                               \
-    PICK(w, shift), PICK((words) + (w), shift), PICK(2 * (words) + (w), shift), PICK(3 * (words) + (w), shift)
-
 INLINE __m512i pick(__m512i low, __m512i high, const uint16_t index[32])
 {
     return _mm512_permutex2var_epi16(low, _mm512_loadu_si512(index), high);
-}
-
-// The first eight of them.
-INLINE __m128i pick8(__m512i low, __m512i high, const uint16_t index[8])
-{
-    const __m512i at = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)index));
-    return _mm512_castsi512_si128(_mm512_permutex2var_epi16(low, at, high));
-}
-
-// x[i] has words 0 to 3 of blocks 4i to 4i+3: as floats, block L of x[i] in lane 4L+i.
-INLINE __m512 spread_halves(const __m128i x[4])
-{
-    const __m128i a = _mm_unpacklo_epi16(x[0], x[1]), b = _mm_unpacklo_epi16(x[2], x[3]);
-    return _mm512_cvtph_ps(_mm256_set_m128i(_mm_unpackhi_epi32(a, b), _mm_unpacklo_epi32(a, b)));
 }
 
 // Where the parts of a block begin at multiples of four bytes, doublewords are picked: Intel's CPUs take three
@@ -133,7 +124,7 @@ INLINE void unpack_18(struct weights *w, const uint8_t *src, const __m512i *valu
         _mm512_castsi256_si512(_mm256_set_epi16(0, 35, 0, 0, 62, 26, 0, 0, 53, 17, 0, 0, 44, 8, 0, 0));
     __m512i z[5];
     for (int i = 0; i < 4; i++)
-        z[i] = _mm512_loadu_si512(src + 64 * i);
+        z[i] = load_kept(src + 64 * i);
     z[4] = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)(src + 256)));
     for (int i = 0; i < 4; i++) {
         split_nibbles(w->u + 2 * i, pick(z[i], z[i + 1], nibbles[i]));
@@ -173,7 +164,7 @@ INLINE void unpack_q4_1(struct weights *w, const uint8_t *src)
     static const uint32_t heads[8] = {0, SECOND(0), 5, SECOND(5), 10, SECOND(10), 15, SECOND(15)};
     __m512i low[4];
     for (int i = 0; i < 4; i++) {
-        low[i] = _mm512_loadu_si512(src + 80 * i);
+        low[i] = load_kept(src + 80 * i);
         split_nibbles(w->u + 2 * i, pick_doubles(low[i], _mm512_loadu_si512(src + 80 * i + 16), nibbles));
     }
     const __m512i at = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)(const void *)heads));
@@ -201,17 +192,21 @@ INLINE void unpack_q5_0(struct weights *w, const uint8_t *src)
     static const uint32_t nibbles[16] = {FOUR(1), FOUR(SECOND(1)), FOUR(12), FOUR(SECOND(12))};
     static const uint32_t bits[16] = {FOUR_TIMES(0), FOUR_TIMES(SECOND(0)), FOUR_TIMES(11),
                                       FOUR_TIMES(SECOND(11))};
-    static const uint16_t heads[8] = {PICK4(11, 0, 12)};
-    __m128i head[4];
+    // Lane 4L+i: the doubleword with the scale of block L of register i, which is its upper half in blocks 2 and 3.
+    static const uint32_t scales[16] = {FOUR_TIMES(0), FOUR_TIMES(5), FOUR_TIMES(10), FOUR_TIMES(SECOND(10))};
+    const __m512i halves_of =
+        _mm512_castsi256_si512(_mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20, 21, 24, 25, 28, 29, 34,
+                                                35, 38, 39, 42, 43, 46, 47, 50, 51, 54, 55, 58, 59, 62, 63));
+    __m512i head = _mm512_setzero_si512();
     for (int i = 0; i < 4; i++) {
         // From the bits of the first and of the second block on, to the end of the third and of the fourth.
-        const __m512i even = _mm512_loadu_si512(src + 88 * i + 2),
-                      odd = _mm512_loadu_si512(src + 88 * i + 24);
+        const __m512i even = load_kept(src + 88 * i + 2), odd = load_kept(src + 88 * i + 24);
         split_nibbles(w->u + 2 * i, pick_doubles(even, odd, nibbles));
         add_fifth_bits(w->u + 2 * i, pick_doubles(even, odd, bits));
-        head[i] = pick8(_mm512_loadu_si512(src + 88 * i), odd, heads);
+        head = _mm512_mask_mov_epi32(head, (__mmask16)(0x1110 << i), pick_doubles(even, odd, scales));
+        head = _mm512_mask_broadcastd_epi32(head, (__mmask16)(1 << i), _mm_loadu_si32(src + 88 * i));
     }
-    w->scale = spread_halves(head);
+    w->scale = _mm512_cvtph_ps(_mm512_castsi512_si256(_mm512_permutexvar_epi8(halves_of, head)));
 }
 
 // 24 bytes: scale, minimum, 32 fifth bits, 16 bytes of nibbles.
@@ -222,7 +217,7 @@ INLINE void unpack_q5_1(struct weights *w, const uint8_t *src)
     const __m512i heads = _mm512_castsi128_si512(_mm_setr_epi32(0, 6, 12, SECOND(10)));
     __m128i head[4];
     for (int i = 0; i < 4; i++) {
-        const __m512i low = _mm512_loadu_si512(src + 96 * i), high = _mm512_loadu_si512(src + 96 * i + 32);
+        const __m512i low = load_kept(src + 96 * i), high = load_kept(src + 96 * i + 32);
         split_nibbles(w->u + 2 * i, pick_doubles(low, high, nibbles));
         add_fifth_bits(w->u + 2 * i, pick_doubles(low, high, bits));
         head[i] = _mm512_castsi512_si128(_mm512_permutex2var_epi32(low, heads, high));
@@ -245,7 +240,7 @@ INLINE void unpack_mxfp4(struct weights *w, const uint8_t *src)
     const __m512i heads = _mm512_castsi128_si512(_mm_cvtsi32_si128(51 << 24 | 34 << 16 | 17 << 8));
     __m128i head[4];
     for (int i = 0; i < 4; i++) {
-        const __m512i low = _mm512_loadu_si512(src + 68 * i), high = _mm512_loadu_si512(src + 68 * i + 4);
+        const __m512i low = load_kept(src + 68 * i), high = _mm512_loadu_si512(src + 68 * i + 4);
         split_nibbles(w->u + 2 * i, _mm512_permutex2var_epi8(low, _mm512_loadu_si512(nibbles), high));
         for (int h = 2 * i; h < 2 * i + 2; h++)
             w->u[h] = _mm512_shuffle_epi8(values, w->u[h]);
@@ -324,7 +319,7 @@ INLINE void scales_k(struct weights *w, const uint8_t *first, const uint8_t *sec
 // ones.
 INLINE void split_nibbles_k(__m512i u[4], const uint8_t *src)
 {
-    const __m512i a = _mm512_loadu_si512(src), b = _mm512_loadu_si512(src + 64);
+    const __m512i a = load_kept(src), b = load_kept(src + 64);
     __m512i first[2], second[2];
     split_nibbles(first, _mm512_shuffle_i32x4(a, b, 0x88));
     split_nibbles(second, _mm512_shuffle_i32x4(a, b, 0xdd));
@@ -374,7 +369,7 @@ INLINE void unpack_q6_k(struct weights *w, const uint8_t *src)
     const __m512i shift_low = _mm512_inserti64x4(_mm512_set1_epi32(0), _mm256_set1_epi32(2), 1);
     const __m512i shift_high = _mm512_inserti64x4(_mm512_set1_epi32(4), _mm256_set1_epi32(6), 1);
     for (int i = 0; i < 2; i++) {
-        const __m512i low = _mm512_loadu_si512(src + 64 * i);
+        const __m512i low = load_kept(src + 64 * i);
         // Shifted up by four, so that a right shift by 0, 2, 4, 6 leaves the pair in bits 4 and 5 of its
         // byte.
         const __m512i bits =
@@ -441,7 +436,7 @@ INLINE void unpack_iq4_xs(struct weights *w, const uint8_t *src)
         const uint8_t *at = src + 136 * b;
         for (int i = 0; i < 2; i++) {
             __m512i *u = w->u + 4 * b + 2 * i;
-            split_nibbles(u, _mm512_loadu_si512(at + 8 + 64 * i));
+            split_nibbles(u, load_kept(at + 8 + 64 * i));
             u[0] = _mm512_shuffle_epi8(values, u[0]);
             u[1] = _mm512_shuffle_epi8(values, u[1]);
         }
