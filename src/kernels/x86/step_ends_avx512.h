@@ -8,12 +8,15 @@
 
 // Rows whose sums are kept until their ends have been added.
 #define ENDS_ROWS LANES
+// Bytes of a group of ends, and room for what copy_end() stores behind the last one.
+#define ENDS_GROUP (GROUP_BYTES + 64)
 
 struct ends {
     const struct prepared *x; // the end of the activations, for each row once
     size_t bytes;             // of a row's end
     int units;                // of a row's end
     int together;             // rows
+    uint16_t slot[ENDS_ROWS]; // where each row's end has its place in ends_groups
     struct ending end;
 };
 
@@ -22,6 +25,11 @@ INLINE int ends_together(size_t elements, const struct shape *s)
 {
     const size_t units = elements / s->unit;
     return s->unit == 32 && units > 0 ? (int)(LANES / units) : 1;
+}
+
+INLINE void copy_unit(int8_t *to, const int8_t *from)
+{
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm256_loadu_si256((const __m256i *)(const void *)from));
 }
 
 // The activations of a row's end, behind its `full` groups of so many bytes, to `out`.
@@ -34,31 +42,36 @@ INLINE void prepare_ends(struct ends *e, struct prepared *out, const void *block
         int8_t lo[GROUP];
         float d[GROUP / 32];
         int32_t sum[GROUP / 16], bias[GROUP / 16];
-    } copy = {0};
+    } copy;
     const struct hearth_acts x = hearth_acts_view(block, k);
-    const size_t first = full * GROUP, n = k - first;
-    for (size_t at = 0; at < (size_t)e->together * n; at += n) {
-        memcpy(copy.hi + at, x.hi + first, n);
-        memcpy(copy.lo + at, x.lo + first, n);
-        memcpy(copy.d + at / 32, x.d + first / 32, n / 32 * sizeof *x.d);
-        memcpy(copy.sum + at / 16, x.sum + first / 16, n / 16 * sizeof *x.sum);
+    const size_t first = full * (GROUP / 32), n = k / 32 - first;
+    // By units: what memcpy() becomes takes longer to begin than the few bytes of one.
+    for (size_t u = 0, from = first; u < LANES; u++, from = from + 1 < first + n ? from + 1 : first) {
+        const bool taken = u < (size_t)e->together * n;
+        copy_unit(copy.hi + 32 * u, x.hi + 32 * from);
+        copy_unit(copy.lo + 32 * u, x.lo + 32 * from);
+        copy.d[u] = taken ? x.d[from] : 0.0f;
+        copy.sum[2 * u] = x.sum[2 * from];
+        copy.sum[2 * u + 1] = x.sum[2 * from + 1];
     }
     prepare(out, &copy, GROUP, 1, s);
     e->x = out;
-    e->units = (int)(n / 32);
+    e->units = (int)n;
     e->end = ending_of(e->bytes, full * group_bytes);
+    for (int r = 0; r < ENDS_ROWS; r++)
+        e->slot[r] = (uint16_t)(r / e->together * ENDS_GROUP + r % e->together * (int)e->bytes);
 }
 
 // Ends of ENDS_ROWS rows at most, in their groups.
 struct ends_groups {
-    _Alignas(64) uint8_t bytes[ENDS_ROWS / 2][GROUP_BYTES + 64];
+    _Alignas(64) uint8_t bytes[ENDS_ROWS / 2][ENDS_GROUP];
 };
 
 // That of row number r, behind `before` bytes of whole groups. Rows come one after the other, and what was just stored
 // in pieces is slow to load: so all of them come before the first one is multiplied.
 INLINE void take_end(struct ends_groups *out, const uint8_t *row, size_t before, int r, const struct ends *e)
 {
-    copy_end(out->bytes[r / e->together] + (size_t)(r % e->together) * e->bytes, row + before, &e->end);
+    copy_end(out->bytes[0] + e->slot[r], row + before, &e->end);
 }
 
 // Adds a group with the ends of n rows to their sums. These come with their lanes in the format's order, and go in
@@ -88,16 +101,6 @@ INLINE void add_ends(__m512 *acc, const uint8_t *group, int n, const struct ends
     }
 }
 
-// The canonical tree of n rows whose lanes are in canonical order.
-INLINE void sum_canonical(float *out, const __m512 *acc, int n)
-{
-    int r = 0;
-    for (; r + 4 <= n; r += 4)
-        f_sum4(out + r, acc[r], acc[r + 1], acc[r + 2], acc[r + 3]);
-    for (; r < n; r++)
-        out[r] = f_sum(acc[r]);
-}
-
 // How rows [at, at + rows) of a matrix or a list are walked (rows a constant after inlining).
 typedef struct strand (*strand_fn)(const void *source, size_t at, int rows);
 // Which output the row walked at this place has.
@@ -122,8 +125,10 @@ INLINE void rows_with_ends(float *out, size_t n_rows, const void *source, strand
                            const struct shape *s)
 {
     const size_t most = ENDS_ROWS / (size_t)e->together * (size_t)e->together;
+    const size_t at_once = n_rows < most ? n_rows : most;
     struct ends_groups groups;
-    memset(&groups, 0, sizeof groups); // rows may be too few to fill the last one
+    // Rows may be too few to fill the last one.
+    memset(&groups, 0, (at_once + (size_t)e->together - 1) / (size_t)e->together * sizeof *groups.bytes);
     for (size_t first = 0; first < n_rows; first += most) {
         const int n = n_rows - first < most ? (int)(n_rows - first) : (int)most;
         __m512 acc[ENDS_ROWS];
@@ -136,10 +141,14 @@ INLINE void rows_with_ends(float *out, size_t n_rows, const void *source, strand
         for (r = 0; r < n; r += e->together)
             add_ends(acc + r, groups.bytes[r / e->together], n - r < e->together ? n - r : e->together, e,
                      unpack, s);
-        float sums[ENDS_ROWS];
-        sum_canonical(sums, acc, n);
-        for (r = 0; r < n; r++)
-            out[row_of(source, first + (size_t)r)] = sums[r];
+        for (r = 0; r + 4 <= n; r += 4) {
+            float sums[4];
+            f_sum4(sums, acc[r], acc[r + 1], acc[r + 2], acc[r + 3]);
+            for (int i = 0; i < 4; i++)
+                out[row_of(source, first + (size_t)(r + i))] = sums[i];
+        }
+        for (; r < n; r++)
+            out[row_of(source, first + (size_t)r)] = f_sum(acc[r]);
     }
 }
 
