@@ -86,6 +86,7 @@ INLINE void split_nibbles(__m512i u[2], __m512i bytes)
         PICK8(first, shift), PICK8((words) + (first), shift), PICK8(2 * (words) + (first), shift),           \
             PICK8(3 * (words) + (first), shift)                                                              \
     }
+
 INLINE __m512i pick(__m512i low, __m512i high, const uint16_t index[32])
 {
     return _mm512_permutex2var_epi16(low, _mm512_loadu_si512(index), high);
