@@ -11,6 +11,8 @@
 #define DIGITS     3
 #define DIGIT_BITS 11
 #define RADIX      (1 << DIGIT_BITS)
+// Logits that are compared with the worst of the best at once.
+#define SCAN 16
 
 // ---- order
 
@@ -100,13 +102,51 @@ static void sort(struct hearth_candidates *all)
     free(spare);
 }
 
+static void make_heap(struct hearth_candidate *c, size_t n)
+{
+    for (size_t i = n / 2; i-- > 0;)
+        sift_down(c, n, i);
+}
+
+// Whether one of them may be better than a logit of a smaller id. NaN may.
+static bool any_above(const float *logits, float floor)
+{
+    unsigned any = 0;
+    for (int i = 0; i < SCAN; i++)
+        any |= !(logits[i] <= floor);
+    return any;
+}
+
+void hearth_candidates_best(struct hearth_candidates *all, const float *logits, size_t k)
+{
+    const size_t n = all->n;
+    struct hearth_candidate *c = all->c;
+    assert(k > 0 && k < n);
+    for (size_t i = 0; i < k; i++)
+        c[i] = hearth_candidate_of((hearth_token)i, logits[i]);
+    make_heap(c, k);
+    for (size_t i = k, end; i < n; i = end) {
+        const bool whole = n - i >= SCAN;
+        end = whole ? i + SCAN : n;
+        if (whole && !any_above(logits + i, c[0].logit))
+            continue;
+        for (; i < end; i++) {
+            const struct hearth_candidate x = hearth_candidate_of((hearth_token)i, logits[i]);
+            if (!before(&x, &c[0]))
+                continue;
+            c[0] = x;
+            sift_down(c, k, 0);
+        }
+    }
+    all->n = k;
+}
+
 void hearth_candidates_sort(struct hearth_candidates *all, size_t k)
 {
     assert(k > 0 && all->n > 0);
     struct hearth_candidate *c = all->c;
     if (k < all->n && !all->sorted) {
-        for (size_t i = k / 2; i-- > 0;)
-            sift_down(c, k, i);
+        make_heap(c, k);
         for (size_t i = k; i < all->n; i++)
             if (before(&c[i], &c[0])) {
                 const struct hearth_candidate swap = c[0];

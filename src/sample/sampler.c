@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <ctype.h>
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,11 +182,17 @@ static void run_chain(struct hearth_sampler *s, struct hearth_candidates *all)
         hearth_constrain(all, &s->grammar, all->n);
 }
 
-// The most likely token after the samplers that change logits. Two of the cuts may drop it. If one of them is
-// on, all samplers before the temperature run, and the best remaining token is taken.
+// Whether one of the two cuts is on that may drop the most likely token.
+static bool may_drop_best(const struct hearth_sampler_params *p)
+{
+    return p->typ_p < 1.0f || p->xtc_probability > 0.0f;
+}
+
+// The most likely token after the samplers that change logits. Where it may be dropped, all samplers before the
+// temperature run, and the best remaining token is taken.
 static hearth_token choose_best(struct hearth_sampler *s, struct hearth_candidates *all)
 {
-    const bool may_drop = s->params.typ_p < 1.0f || s->params.xtc_probability > 0.0f;
+    const bool may_drop = may_drop_best(&s->params);
     for (int i = 0; i < s->n_chain && all->n; i++)
         if (s->chain[i] == TEMPERATURE) {
             break;
@@ -204,21 +209,52 @@ static hearth_token choose_best(struct hearth_sampler *s, struct hearth_candidat
     return all->c[0].id;
 }
 
+// How many of the best logits decide about the token: all, where something sees or changes others first.
+static size_t deciding(const struct hearth_sampler *s)
+{
+    const struct hearth_sampler_params *p = &s->params;
+    const size_t all = (size_t)s->n_vocab;
+    const bool greedy = p->temp <= 0;
+    if (s->grammar.grammar || p->mirostat || p->n_logit_biases)
+        return all;
+    if (greedy && may_drop_best(p))
+        return all;
+    for (int i = 0; i < s->n_chain; i++) {
+        const enum sampler_kind kind = s->chain[i];
+        if ((kind == PENALTIES && has_penalties(p)) || (kind == DRY && s->dry.history.window))
+            return all;
+        if (kind == TEMPERATURE)
+            return greedy ? 1 : all;
+        if (!greedy && looks_at_others(p, kind))
+            return kind == TOP_K && (size_t)p->top_k < all ? (size_t)p->top_k : all;
+    }
+    return greedy ? 1 : all;
+}
+
+// The candidates that the samplers begin with.
+static void fill_candidates(struct hearth_sampler *s, const float *logits, struct hearth_candidates *all)
+{
+    const size_t k = deciding(s);
+    if (k < all->n) {
+        hearth_candidates_best(all, logits, k);
+        return;
+    }
+    for (int i = 0; i < s->n_vocab; i++)
+        all->c[i] = hearth_candidate_of(i, logits[i]);
+    for (int i = 0; i < s->params.n_logit_biases; i++) {
+        float *logit = &all->c[s->biases[i].token].logit;
+        *logit += s->biases[i].bias;
+        if (isnan(*logit)) // +inf and -inf: the one that forbids the token wins
+            *logit = -INFINITY;
+    }
+}
+
 hearth_token hearth_sample(struct hearth_sampler *sampler, const float *logits)
 {
     struct hearth_sampler *s = sampler;
     struct hearth_candidates all = {
         .c = s->candidates, .n = (size_t)s->n_vocab, .constrained = !s->grammar.grammar};
-    // NaN, which only a damaged model gives, cannot be ordered and must not break the sort.
-    for (int i = 0; i < s->n_vocab; i++)
-        all.c[i] = (struct hearth_candidate){i, isnan(logits[i]) ? -FLT_MAX : logits[i], 0};
-    for (int i = 0; i < s->params.n_logit_biases; i++) {
-        float *logit = &all.c[s->biases[i].token].logit;
-        *logit += s->biases[i].bias;
-        if (isnan(*logit)) // +inf and -inf: the one that forbids the token wins
-            *logit = -INFINITY;
-    }
-
+    fill_candidates(s, logits, &all);
     if (s->params.mirostat) {
         if (!all.constrained)
             hearth_constrain(&all, &s->grammar, all.n);

@@ -4,6 +4,9 @@
 #ifndef HEARTH_SAMPLE_SAMPLER_H
 #define HEARTH_SAMPLE_SAMPLER_H
 
+#include <float.h>
+#include <math.h>
+
 #include "grammar/grammar.h"
 
 struct hearth_candidate {
@@ -24,6 +27,13 @@ struct hearth_candidates {
     bool constrained; // none is left that the grammar does not allow
 };
 
+// A token and its logit. NaN, which only a damaged model gives, cannot be ordered and must not break a sort.
+static inline struct hearth_candidate hearth_candidate_of(hearth_token id, float logit)
+{
+    return (struct hearth_candidate){id, isnan(logit) ? -FLT_MAX : logit, 0};
+}
+// Fills the list with the k best of the `n` logits that it has room for, in no order. k is from 1 to n - 1.
+void hearth_candidates_best(struct hearth_candidates *all, const float *logits, size_t k);
 // Sorts them and keeps the k best. Those that go are behind them then.
 void hearth_candidates_sort(struct hearth_candidates *all, size_t k);
 // Sorts and fills p with the softmax of the logits.

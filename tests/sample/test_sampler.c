@@ -623,6 +623,65 @@ static void test_whole_vocabulary(void **state)
     hearth_sampler_close(&whole);
 }
 
+// Where the k best logits decide, no other is looked at; with a bias of 0, which says nothing, all are. Of
+// the logits many are equal, infinite or NaN.
+static void check_best(struct hearth_sampler_params p, int n_vocab, uint32_t random)
+{
+    static float row[300];
+    static const float odd[] = {NAN, -INFINITY, INFINITY, 0.0f, -0.0f};
+    const struct hearth_logit_bias nothing = {.token = n_vocab - 1, .bias = 0.0f};
+    struct hearth_sampler *best = NULL, *all = NULL;
+    struct hearth_error err = {0};
+    if (hearth_sampler_open(&best, n_vocab, &p, &err))
+        fail_msg("%s", err.message);
+    p.logit_biases = &nothing;
+    p.n_logit_biases = 1;
+    assert_int_equal(hearth_sampler_open(&all, n_vocab, &p, &err), HEARTH_OK);
+    for (int draw = 0; draw < 12; draw++) {
+        for (int i = 0; i < n_vocab; i++) {
+            random = random * 1664525u + 1013904223u;
+            const uint32_t kind = random >> 24 & 63;
+            // The last one is a number: a bias makes -INFINITY of NaN.
+            row[i] = kind < 5 && draw % 2 && i < n_vocab - 1 ? odd[kind] : (float)(random >> 16 & 31) / 4;
+        }
+        const hearth_token token = hearth_sample(all, row);
+        assert_int_equal(hearth_sample(best, row), token);
+        hearth_sampler_accept(best, token);
+        hearth_sampler_accept(all, token);
+    }
+    hearth_sampler_close(&best);
+    hearth_sampler_close(&all);
+}
+
+static void test_best(void **state)
+{
+    (void)state;
+    static const int vocabularies[] = {2, 15, 16, 17, 40, 41, 57, 300};
+    static const int32_t ks[] = {1, 2, 15, 40, 299};
+    static const char *const chains[] = {
+        "top_k;temperature",       "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature",
+        "temperature;top_k",       "typ_p;top_k;temperature",
+        "temperature;penalties",   "dry;top_k",
+        "top_n_sigma;temperature", ""};
+    for (size_t v = 0; v < sizeof vocabularies / sizeof *vocabularies; v++)
+        for (size_t k = 0; k < sizeof ks / sizeof *ks; k++)
+            for (size_t c = 0; c < sizeof chains / sizeof *chains; c++)
+                for (unsigned set = 0; set < 32; set++) {
+                    struct hearth_sampler_params p = plain((uint32_t)(v + k + c + set));
+                    p.samplers = chains[c];
+                    p.top_k = ks[k];
+                    p.temp = set & 1 ? 0.0f : 0.7f;
+                    p.repeat_penalty = set & 2 ? 1.5f : 1.0f;
+                    p.dry_multiplier = set & 4 ? 1.0f : 0.0f;
+                    p.n_dry_breakers = 0;
+                    p.dry_allowed_length = 1;
+                    p.dry_penalty_last_n = 40;
+                    p.typ_p = set & 8 ? 0.7f : 1.0f;
+                    p.min_p = set & 16 ? 0.2f : 0.0f;
+                    check_best(p, vocabularies[v], (uint32_t)(1 + v * 1000 + k * 100 + c * 10 + set));
+                }
+}
+
 static void test_bad_params(void **state)
 {
     (void)state;
@@ -724,6 +783,7 @@ int main(void)
         cmocka_unit_test(test_huge_context),
         cmocka_unit_test(test_bad_params),
         cmocka_unit_test(test_whole_vocabulary),
+        cmocka_unit_test(test_best),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
