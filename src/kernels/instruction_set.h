@@ -94,4 +94,14 @@ INLINE uint64_t word64_at(const void *p)
     return w;
 }
 
+// At least 16 bytes, some dozens as a rule: to begin a memcpy() of an unknown size takes longer than this does.
+INLINE void copy_few(uint8_t *restrict to, const uint8_t *restrict from, size_t n)
+{
+    memcpy(to + n - 16, from + n - 16, 16);
+    for (size_t i = 0; i + 16 < n; i += 16) {
+        memcpy(to + i, from + i, 16);
+        __asm__("" : : : "memory"); // or compilers make one memcpy() of all
+    }
+}
+
 #endif

@@ -106,34 +106,47 @@ INLINE float sum_lanes(const __m256 acc[2], const struct shape *s)
 
 // What does not change during a call.
 struct call {
-    size_t groups, group_bytes, row_bytes;
-    size_t token_bytes; // from one prepared token to the next
+    size_t full, group_bytes; // whole groups of a row
+    size_t tail_bytes;        // behind them,
+    bool long_tail;           // and whether it has units of a second half
+    size_t token_bytes;       // from one prepared token to the next
+    uint8_t *padded;          // [GROUP_BYTES] where a row's tail is put, zeros behind it
 };
 
-// One row against n tokens (a constant after inlining); `ahead` is prefetched meanwhile.
+// Half of a group (0 or 1, a constant after inlining) against n tokens.
+INLINE void add_units(__m256 acc[][2], const uint8_t *group, size_t half, const struct call *c,
+                      const uint8_t *x, size_t n, unpack_fn unpack, const struct shape *s)
+{
+    struct weights w;
+    unpack(&w, group, half);
+    x += half * PREPARED(s->registers);
+    for (size_t t = 0; t < n; t++)
+        acc[t][half] = add_half(acc[t][half], &w, x + t * c->token_bytes, s);
+}
+
+// One row against n tokens (a constant after inlining); `ahead` is prefetched meanwhile. What a tail lacks to a half
+// of a group would add zeros, which change no sum.
 INLINE void row_tokens(float *out, size_t out_stride, const uint8_t *row, const uint8_t *ahead,
                        const struct call *c, const uint8_t *x, size_t n, unpack_fn unpack,
                        const struct shape *s)
 {
-    const size_t step = PREPARED(s->registers);
     __m256 acc[TOGETHER][2];
     for (size_t t = 0; t < n; t++)
         acc[t][0] = acc[t][1] = _mm256_setzero_ps();
-    for (size_t g = 0; g < c->groups; g++, x += 2 * step) {
-        const uint8_t *src = row + g * c->group_bytes;
-        const size_t left = c->row_bytes - g * c->group_bytes;
-        uint8_t padded[GROUP_BYTES];
-        prefetch(ahead + g * c->group_bytes, c->group_bytes);
-        if (left < c->group_bytes) {
-            memset(padded, 0, sizeof padded);
-            src = memcpy(padded, src, left);
-        }
-        for (size_t half = 0; half < 2; half++) {
-            struct weights w;
-            unpack(&w, src, half);
-            for (size_t t = 0; t < n; t++)
-                acc[t][half] = add_half(acc[t][half], &w, x + t * c->token_bytes + half * step, s);
-        }
+    for (size_t g = 0; g < c->full; g++) {
+        prefetch(ahead, c->group_bytes);
+        add_units(acc, row, 0, c, x, n, unpack, s);
+        add_units(acc, row, 1, c, x, n, unpack, s);
+        row += c->group_bytes;
+        ahead += c->group_bytes;
+        x += 2 * PREPARED(s->registers);
+    }
+    if (c->tail_bytes) {
+        prefetch(ahead, c->tail_bytes);
+        copy_few(c->padded, row, c->tail_bytes);
+        add_units(acc, c->padded, 0, c, x, n, unpack, s);
+        if (c->long_tail)
+            add_units(acc, c->padded, 1, c, x, n, unpack, s);
     }
     for (size_t t = 0; t < n; t++)
         out[t * out_stride] = sum_lanes(acc[t], s);
@@ -178,12 +191,16 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
 {
     const struct hearth_type_info *info = hearth_type_info(type);
     const size_t elements = (size_t)s->unit * LANES, groups = (k + elements - 1) / elements;
-    const struct call c = {.groups = groups,
+    const size_t tail = k % elements;
+    uint8_t padded[GROUP_BYTES] = {0};
+    const struct call c = {.full = k / elements,
                            .group_bytes = elements / info->block_elems * info->block_bytes,
-                           .row_bytes = k / info->block_elems * info->block_bytes,
-                           .token_bytes = groups * 2 * PREPARED(s->registers)};
+                           .tail_bytes = tail / info->block_elems * info->block_bytes,
+                           .long_tail = tail > (size_t)s->unit * HALF,
+                           .token_bytes = groups * 2 * PREPARED(s->registers),
+                           .padded = padded};
     for (size_t r = 0; rows && r < AHEAD && r < n_rows; r++)
-        prefetch(rows[r], c.row_bytes);
+        prefetch(rows[r], k / info->block_elems * info->block_bytes);
     for (size_t first = 0; first < n_tokens; first += TOGETHER) {
         const size_t count = n_tokens - first < TOGETHER ? n_tokens - first : TOGETHER;
         for (size_t t = 0; t < count; t++)
