@@ -31,7 +31,7 @@ const sets = {
         command: "make bench-streaming", long: true,
     },
     drift: {
-        what: "the same with a stream that drifts", where: "docs/speed.md", minutes: 30, needs: "npm, 10 GB, root",
+        what: "the same with a stream that drifts", where: "docs/speed.md", minutes: 10, needs: "npm, 10 GB, root",
         command: 'make bench-streaming BENCH_ARGS="--stream drift"', long: true,
     },
     experts: {
@@ -74,7 +74,7 @@ const claims = [
     { claim: "47B with 7 GB of memory", paper: P2, theirs: "2.13 tok/s", ours: "1.28 to 1.33 tok/s (2 cores of a Zen 5), 1.36 (Xeon); 1.07 to 1.13 (Zen 4), storage busy 97 %; forecast for the phone 2.27", by: "large, studies" },
     { claim: "47B, half on flash (16 GB)", paper: P2, theirs: "9.96 tok/s", ours: "5.46 tok/s (2 cores of a Zen 5), 5.50 (Xeon); forecast for the phone's CPU 8.02", by: "large, studies" },
     { claim: "47B with 19 GB", paper: P2, theirs: "11.68 tok/s", ours: "8.43 tok/s (2 cores of a Zen 5), 6.68 (Xeon), 5.95 (Zen 4); forecast for the phone's CPU 9.05", by: "large, studies" },
-    { claim: "a model with experts in half of its memory, over llama.cpp's mmap", paper: "", theirs: "", ours: "70x (10.7 and 13.3, and 0.17 tok/s; 30B, 8 of 16 GiB), 39x (11.2 and 12.1, and 0.30; gpt-oss-20b, 8 of 11 GiB), 2 CPU cores, synthetic", by: "experts" },
+    { claim: "a model with experts in half of its memory, over llama.cpp's mmap", paper: "", theirs: "", ours: "70x (10.7 and 13.3, and 0.17 tok/s; 30B, 8 of 16 GiB), 75x (10.2 and 0.14, Xeon), 39x (11.2 and 12.1, and 0.30; gpt-oss-20b, 8 of 11 GiB), 2 CPU cores, synthetic", by: "experts" },
     { claim: "best of N: four sequences over one, all in memory", paper: P2, theirs: "1.28x CPU-only with N = 4, by the NPU", ours: "no NPU; four sequences together make 1.59 times the tokens of one (`predict`, 37.1 and 23.4 tok/s); 49.9 tok/s on another day", by: "sparse" },
     { claim: "prompts of 512, half on flash", paper: P2, theirs: "405 tok/s (NPU), of 721 in memory: 56 %", ours: "54.6 tok/s (CPU), of 59.4 in memory: 92 %", by: "streaming" },
     { claim: "ablation, half on flash", paper: P2, theirs: "0.40, bundles 1.09, cache 4.18, pipeline 9.60, NPU 11.07 tok/s", ours: "0.60 (llama.cpp), whole layers 1.69, bundles 1.77, cache 12.5, computing meanwhile 14.7, looking ahead 17.0 tok/s, 2 cores of a Zen 5", by: "streaming" },
@@ -124,8 +124,8 @@ What the figures on these pages come from. \`make evidence\` runs the short comm
 evidence NAMES="dense sparse"\` those it names, \`NAMES=all\` all, and writes this page. What a command
 prints is kept in \`bench/out/evidence/NAME.txt\`. Pages and charts that a command makes wholly
 (studies.md, quality.md, batch.svg) are overwritten. Figures within other pages are not: compare
-them with what was printed, and edit them by hand. Machines of others are shared and differ: a figure belongs to the
-machine and day that its page names.
+them with what was printed, and edit them by hand. Machines of others are shared and differ: a
+figure belongs to the machine and day that its page names.
 
 | name | figures | page | command | takes | last run by \`make evidence\` |
 | --- | --- | --- | --- | --- | --- |
