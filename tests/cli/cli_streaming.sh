@@ -130,8 +130,8 @@ run 0 run "$model" -p x -n 1 -c 64 --ram $ram --throttle 4000,2
 grep -qE '^hearth: loading took [0-9]+\.[0-9] s$' "$tmp/err" || fail "nothing says how long loading took"
 run 0 run "$model" -p x -n 1 -c 64 --ram $ram --throttle 4000,2 --stats json
 tail -n 1 "$tmp/err" >"$tmp/stats"
-awk -v load="$(json "$tmp/stats" load_ms)" -v measure="$(json "$tmp/stats" measure_ms)" \
-    'BEGIN { exit !(load >= 1000 && measure + 0 == 0) }' || fail "load_ms, measure_ms"
+awk -v loading="$(json "$tmp/stats" load_ms)" -v measure="$(json "$tmp/stats" measure_ms)" \
+    'BEGIN { exit !(loading >= 1000 && measure + 0 == 0) }' || fail "load_ms, measure_ms"
 
 # ---- what makes no sense
 run 2 run "$tmp/pack.gguf" --ram 900M --throttle floppy

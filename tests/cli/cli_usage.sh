@@ -107,7 +107,7 @@ for command in $commands; do
     out_has "  $command "
     "$hearth" "$command" --help >"$tmp/first" 2>"$tmp/err" || fail "hearth $command --help"
     [ "$(wc -l <"$tmp/first")" -le 23 ] || fail "hearth $command --help does not fit 24 lines and a prompt"
-    awk '{ gsub(/[\200-\277]/, "") } length > 80 { exit 1 }' "$tmp/first" || fail "hearth $command --help does not fit 80 columns"
+    LC_ALL=C awk '{ gsub(/[\200-\277]/, "") } length > 80 { exit 1 }' "$tmp/first" || fail "hearth $command --help does not fit 80 columns"
     "$hearth" help "$command" | cmp - "$tmp/first" || fail "hearth help $command differs from --help"
     "$hearth" "$command" --help all >"$tmp/help" 2>"$tmp/err" || fail "hearth $command --help all"
     # What is on the first screen is in the other, too.
@@ -116,7 +116,7 @@ for command in $commands; do
     done < <(sed -nE 's/^  (--?[a-z-]+).*/\1/p' "$tmp/first")
     [ -s "$tmp/err" ] && fail "hearth $command --help writes to standard error"
     "$hearth" help "$command" all | cmp - "$tmp/help" || fail "hearth help $command all differs from --help all"
-    awk '{ gsub(/[\200-\277]/, "") } length > 80 { exit 1 }' "$tmp/help" || fail "hearth $command --help all has lines over 80 columns"
+    LC_ALL=C awk '{ gsub(/[\200-\277]/, "") } length > 80 { exit 1 }' "$tmp/help" || fail "hearth $command --help all has lines over 80 columns"
     # No text is cut off, in help or in the man page: each parenthesis is closed.
     "$hearth" --generate man "$command" >"$tmp/man" || fail "no man page of hearth $command"
     for text in "$tmp/help" "$tmp/man"; do
