@@ -11,10 +11,11 @@
 #include <stdint.h>
 
 // Each flag is a bundle of features, because a kernel file needs all of its bundle. Level i has bit i - 1.
-enum {                           // x86-64
-    HEARTH_CPU_AVX2 = 1u << 0,   // x86-64-v3: AVX2, FMA, F16C, BMI2
-    HEARTH_CPU_AVX512 = 1u << 1, // F, BW, VL, DQ, CD, VNNI, VBMI (Ice Lake, Zen 4 and later)
-    HEARTH_CPU_AMX = 1u << 2     // AMX-TILE and AMX-BF16, with permission from the operating system
+enum {                            // x86-64
+    HEARTH_CPU_AVX2 = 1u << 0,    // x86-64-v3: AVX2, FMA, F16C, BMI2
+    HEARTH_CPU_AVXVNNI = 1u << 1, // AVX-VNNI (Intel Core from Alder Lake on, N100; Zen 5)
+    HEARTH_CPU_AVX512 = 1u << 2,  // F, BW, VL, DQ, CD, VNNI, VBMI (Ice Lake, Zen 4 and later)
+    HEARTH_CPU_AMX = 1u << 3      // AMX-TILE and AMX-BF16, with permission from the operating system
 };
 enum {                            // 64-bit ARM
     HEARTH_CPU_NEON = 1u << 0,    // what all of them have

@@ -10,8 +10,7 @@
 // A level is a bundle of instruction sets. Level i of the table has bit i of the HEARTH_CPU_* flags.
 struct hearth_cpu_level {
     const char *name;
-    // Whether this CPU and the operating system have what the level adds to the one before it. Asked once,
-    // and only where they have that one.
+    // Whether this CPU and the operating system have all that the level needs. Asked once.
     bool (*detect)(void);
 };
 

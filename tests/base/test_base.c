@@ -476,6 +476,8 @@ static void test_cpu(void **state)
 #if defined(__x86_64__)
     if (all & HEARTH_CPU_AVX512)
         assert_true(hearth_cpu_limit("avx2", &flags) && flags == HEARTH_CPU_AVX2);
+    if (all & HEARTH_CPU_AVXVNNI)
+        assert_true(hearth_cpu_limit("avxvnni", &flags) && flags == (HEARTH_CPU_AVX2 | HEARTH_CPU_AVXVNNI));
 #elif defined(__aarch64__)
     assert_true(all & HEARTH_CPU_NEON);
     if (all & HEARTH_CPU_I8MM)

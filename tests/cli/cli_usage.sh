@@ -56,7 +56,7 @@ levels=$(cat "$tmp/err")
 level=$("$hearth" --version | sed -n 's/.*(\(.*\))$/\1/p')
 run 0 run "$model" -p a -n 1 --cpu "$level"
 case $level,$levels in
-c,*amx* | avx2,* | avx512,*)
+c,*amx* | avx2,* | avxvnni,* | avx512,*)
     run 2 run "$model" --cpu amx
     err_has "--cpu amx: this CPU does not have these instructions; its level is $level"
     ;;

@@ -19,7 +19,7 @@ static bool detect_dotprod(void)
 
 static bool detect_i8mm(void)
 {
-    return hearth_os_arm_has_i8mm();
+    return detect_dotprod() && hearth_os_arm_has_i8mm();
 }
 
 #define LEVELS(X) X(neon) X(dotprod) X(i8mm)

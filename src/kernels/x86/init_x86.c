@@ -14,6 +14,12 @@ static void init_avx2(struct hearth_kernels *t)
     hearth_kernels_init_vector_avx2(t);
 }
 
+static void init_avxvnni(struct hearth_kernels *t)
+{
+    hearth_kernels_init_step_avxvnni(t);
+    hearth_kernels_init_prompt_avxvnni(t);
+}
+
 static void init_avx512(struct hearth_kernels *t)
 {
     hearth_kernels_init_step_avx512(t);
@@ -37,6 +43,7 @@ static void init_amx(struct hearth_kernels *t)
 
 const struct hearth_kernel_level hearth_kernel_levels[] = {
     {HEARTH_CPU_AVX2, init_avx2},
+    {HEARTH_CPU_AVXVNNI, init_avxvnni},
     {HEARTH_CPU_AVX512, init_avx512},
 #if defined(HEARTH_HAVE_AMX)
     {HEARTH_CPU_AMX, init_amx},

@@ -93,6 +93,14 @@ INLINE __m256i load32(const void *p)
     return _mm256_loadu_si256(p);
 }
 
+// Sums of adjacent fours: lane 4L+k of the result is the sum of 128-bit part L of t[k].
+INLINE __m256i transpose_add(const __m256i *t)
+{
+    const __m256i a = _mm256_add_epi32(_mm256_unpacklo_epi32(t[0], t[1]), _mm256_unpackhi_epi32(t[0], t[1]));
+    const __m256i b = _mm256_add_epi32(_mm256_unpacklo_epi32(t[2], t[3]), _mm256_unpackhi_epi32(t[2], t[3]));
+    return _mm256_add_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+}
+
 // 16 bytes from each.
 INLINE __m256i load_both(const void *low, const void *high)
 {

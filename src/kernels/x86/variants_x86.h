@@ -12,6 +12,10 @@ void hearth_kernels_init_plain_avx2(struct hearth_kernels *t);
 void hearth_kernels_init_axpy_avx2(struct hearth_kernels *t);
 void hearth_kernels_init_vector_avx2(struct hearth_kernels *t);
 
+// AVX-VNNI on top of it.
+void hearth_kernels_init_step_avxvnni(struct hearth_kernels *t);
+void hearth_kernels_init_prompt_avxvnni(struct hearth_kernels *t);
+
 // The AVX-512 bundle: F, BW, VL, DQ, CD, VNNI, VBMI.
 void hearth_kernels_init_step_avx512(struct hearth_kernels *t);
 void hearth_kernels_init_step_rows_avx512(struct hearth_kernels *t);
