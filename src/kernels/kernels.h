@@ -19,6 +19,8 @@
 //   (c) Of F32 and F16 alone; with other caches callers use the kernels of the other
 //       families, as in (b).
 //
+//   AVX-VNNI has step and prompt, from the same templates as AVX2; the rest is AVX2's.
+//
 // Beside them: units_LEVEL.h unpacks block formats, lanes16.h is the 16 lanes that *_tmpl.h are written over
 // (instruction_set.h), init_PROCESSOR.c lists the levels. canonical_c.h is shared by the references.
 //

@@ -8,6 +8,12 @@
 // Tokens whose sums are in registers together.
 #define MAX_TOGETHER 4
 
+// All formats with so narrow weights take the high plane alone (hearth_prompt_planes).
+INLINE bool is_narrow(const struct shape *s)
+{
+    return s->most <= 15;
+}
+
 struct panel {
     uint8_t *q;   // [k/4][16 rows][4] weights
     float *scale; // [units][16 rows]

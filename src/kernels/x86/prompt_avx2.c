@@ -5,12 +5,6 @@
 // unit's products fit 16 bits (8 * 2 * 15 * 127 < 32768). Others are signed.
 #include "kernels/x86/panel_avx2.h"
 
-// All formats with so narrow weights take the high plane alone (hearth_prompt_planes).
-INLINE bool is_narrow(const struct shape *s)
-{
-    return s->most <= 15;
-}
-
 INLINE int less_of(const struct shape *s)
 {
     return is_narrow(s) ? 0 : s->offset;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 // PROMPT products of block formats in registers of 256 bits; included by prompt_LEVEL.c after it has defined
 //
-//   is_narrow(s)       whether the panel's weights are unsigned and multiplied by the high plane alone
-//   less_of(s)         what is taken off every unpacked byte before it comes into the panel
-//   more_of(s)         what the panel's weights then have too much
-//   add_plane(dot, p, acts, low, at, unit, n, s)   adds one plane's products of the unit from element `at` on to n
-//                      tokens' sums
+//   less_of(s)   what is taken off every unpacked byte before it comes into the panel
+//   more_of(s)   what the panel's weights then have too much
+//   add_plane(dot, p, acts, low, at, unit, n, s)
+//                adds one plane's products of the unit from element `at` on to n tokens' sums
 //
 // Sixteen rows of weights are unpacked into a panel in which a lane is a row: four consecutive weights of
 // each row side by side, as int8 dot products want them. The panel is then used for all tokens, a few at
@@ -28,8 +27,7 @@ INLINE void tokens_by_panel(float *out, size_t out_stride, const struct panel *p
                             const uint8_t *x, size_t x_stride, int n, int planes, const struct shape *s)
 {
     const size_t unit = s->unit;
-    const int more =
-        more_of(s); // with one plane it is taken off before, else after the high one has been shifted
+    const int more = more_of(s); // taken off first, or with two planes when the high one has been shifted
     struct hearth_acts acts[MAX_TOGETHER];
     f32x16 acc[MAX_TOGETHER];
     for (int t = 0; t < n; t++) {
