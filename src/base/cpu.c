@@ -16,8 +16,11 @@ static char brand[64] = "unknown";
 static void detect(void)
 {
     unsigned flags = 0;
-    for (size_t i = 0; hearth_cpu_levels[i].name; i++)
-        flags |= (unsigned)hearth_cpu_levels[i].detect() << i;
+    for (size_t i = 0; hearth_cpu_levels[i].name; i++) {
+        const struct hearth_cpu_level *level = &hearth_cpu_levels[i];
+        if (!(level->needs & ~flags) && level->detect())
+            flags |= 1u << i;
+    }
     atomic_store(&detected, flags);
     hearth_cpu_read_brand(brand, sizeof brand);
 }

@@ -19,10 +19,10 @@ static bool detect_dotprod(void)
 
 static bool detect_i8mm(void)
 {
-    return detect_dotprod() && hearth_os_arm_has_i8mm();
+    return hearth_os_arm_has_i8mm();
 }
 
-#define LEVELS(X) X(neon) X(dotprod) X(i8mm)
+#define LEVELS(X) X(neon, 0) X(dotprod, HEARTH_CPU_NEON) X(i8mm, HEARTH_CPU_DOTPROD)
 HEARTH_CPU_TABLE(LEVELS)
 
 // ARM's own cores, by part number. Others are told by their numbers.

@@ -39,7 +39,7 @@ static bool detect_avx2(void)
 static bool detect_avxvnni(void)
 {
     unsigned a, b, c, d;
-    return detect_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && has(a, 1u << 4);
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && has(a, 1u << 4);
 }
 
 static bool detect_avx512(void)
@@ -47,7 +47,7 @@ static bool detect_avx512(void)
     unsigned a, b, c, d;
     // leaf 7 ebx: F 16, DQ 17, CD 28, BW 30, VL 31; ecx: VBMI 1, VNNI 11
     const unsigned zmm = 0xe6, in_b = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
-    return detect_avx2() && saves(zmm) && __get_cpuid_count(7, 0, &a, &b, &c, &d) && has(b, in_b) &&
+    return saves(zmm) && __get_cpuid_count(7, 0, &a, &b, &c, &d) && has(b, in_b) &&
            has(c, 1u << 1 | 1u << 11);
 }
 
@@ -66,8 +66,8 @@ static bool detect_amx(void)
     unsigned a, b, c, d;
     const unsigned tiles = 0x60000;
     // leaf 7 edx: AMX-BF16 22, AMX-TILE 24. The permission comes last: it makes signal frames larger.
-    return detect_avx512() && saves(tiles) && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
-           has(d, 1u << 22 | 1u << 24) && has_tiles() && hearth_os_permit_amx();
+    return saves(tiles) && __get_cpuid_count(7, 0, &a, &b, &c, &d) && has(d, 1u << 22 | 1u << 24) &&
+           has_tiles() && hearth_os_permit_amx();
 }
 
 bool hearth_cpu_halves_512(void)
@@ -84,7 +84,7 @@ bool hearth_cpu_reads_streams(void)
     return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
 }
 
-#define LEVELS(X) X(avx2) X(avxvnni) X(avx512) X(amx)
+#define LEVELS(X) X(avx2, 0) X(avxvnni, HEARTH_CPU_AVX2) X(avx512, HEARTH_CPU_AVX2) X(amx, HEARTH_CPU_AVX512)
 HEARTH_CPU_TABLE(LEVELS)
 
 void hearth_cpu_read_brand(char *to, size_t n)
