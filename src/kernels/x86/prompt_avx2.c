@@ -5,10 +5,6 @@
 // unit's products fit 16 bits (8 * 2 * 15 * 127 < 32768). Others are signed.
 #include "kernels/x86/panel_avx2.h"
 
-INLINE int less_of(const struct shape *s)
-{
-    return is_narrow(s) ? 0 : s->offset;
-}
 INLINE int more_of(const struct shape *s)
 {
     return is_narrow(s) ? s->offset : 0;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // PROMPT products of block formats in registers of 256 bits; included by prompt_LEVEL.c after it has defined
 //
-//   less_of(s)   what is taken off every unpacked byte before it comes into the panel
-//   more_of(s)   what the panel's weights then have too much
+//   more_of(s)   what the panel's weights have too much
 //   add_plane(dot, p, acts, low, at, unit, n, s)
 //                adds one plane's products of the unit from element `at` on to n tokens' sums
 //
@@ -70,7 +69,7 @@ INLINE void spread(const struct panel *p, size_t row, size_t at, size_t n, const
 {
     _Alignas(32) uint8_t q[256];
     float scale[HALF], min[HALF];
-    const __m256i less = _mm256_set1_epi8((char)less_of(s));
+    const __m256i less = _mm256_set1_epi8((char)(s->offset - more_of(s)));
     for (size_t r = 0; r < s->registers; r++) {
         const __m256i z = _mm256_sub_epi8(w->u[r], less);
         _mm_store_si128((__m128i *)(void *)(q + s->pieces[r][0] * 16), _mm256_castsi256_si128(z));

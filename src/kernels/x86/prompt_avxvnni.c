@@ -4,10 +4,6 @@
 #include "kernels/x86/panel_avx2.h"
 #include "kernels/x86/units_avxvnni.h"
 
-INLINE int less_of(const struct shape *s)
-{
-    return s->most == SIGNED ? INT8_MIN : 0;
-}
 INLINE int more_of(const struct shape *s)
 {
     return offset_of(s);
