@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT
-// macOS: conditions whose waits have a length, since none know the monotonic clock.
+// macOS: classes of threads, and conditions whose waits have a length, since none know the monotonic clock.
 #include <errno.h>
+#include <pthread/qos.h>
 #include <time.h>
 
 #include "base/os.h"
 #include "base/os_threads.h"
+
+void hearth_thread_wake_soon(void)
+{
+    (void)pthread_set_qos_class_self_np(QOS_CLASS_USER_INTERACTIVE, 0);
+}
 
 void hearth_condition_open(pthread_cond_t *condition)
 {

@@ -12,6 +12,10 @@
 // or the error's number.
 int hearth_thread_start(pthread_t *out, size_t stack, void *(*run)(void *), void *arg);
 
+// The calling thread sleeps most of the time, and is to run as soon as something wakes it, though others compute on all
+// processors. Where the system has no way that everybody may go, nothing changes.
+void hearth_thread_wake_soon(void);
+
 // A condition whose waits end by the clock of hearth_now_ns(): setting the time makes nobody wait. To be destroyed with
 // pthread_cond_destroy().
 void hearth_condition_open(pthread_cond_t *condition);

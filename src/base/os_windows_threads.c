@@ -5,6 +5,7 @@
 
 #include "base/os.h"
 #include "base/os_threads.h"
+#include "base/os_windows.h"
 
 // Most that is waited at once: setting the time may lengthen a wait by as much.
 #define TURN_NS UINT64_C(200000000)
@@ -19,6 +20,11 @@ int hearth_thread_start(pthread_t *out, size_t stack, void *(*run)(void *), void
     rc = pthread_create(out, &attr, run, arg);
     pthread_attr_destroy(&attr);
     return rc;
+}
+
+void hearth_thread_wake_soon(void)
+{
+    (void)SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_HIGHEST);
 }
 
 void hearth_condition_open(pthread_cond_t *condition)

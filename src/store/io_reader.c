@@ -136,6 +136,7 @@ static void *run(void *arg)
 {
     struct hearth_reader *r = arg;
     struct work w = {0};
+    hearth_thread_wake_soon(); // reads that begin late are not hidden behind computing
     for (;;) {
         const bool idle = !hearth_store_in_flight(r->stores[w.file]);
         if (!w.job)

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,6 +25,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os.h"
+#include "base/os_threads.h"
 #include "base/poison.h"
 #include "base/threads.h"
 
@@ -501,6 +504,45 @@ static void test_machine(void **state)
     assert_true(hearth_random_u64() != hearth_random_u64());
 }
 
+// As sched_getattr(2) has it.
+struct scheduling {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+};
+
+static void *become_prompt(void *arg)
+{
+    struct scheduling *s = arg;
+    const int tid = (int)syscall(SYS_gettid);
+    assert_int_equal(setpriority(PRIO_PROCESS, (id_t)tid, 5), 0);
+    assert_int_equal(syscall(SYS_sched_getattr, 0, &s[0], sizeof s[0], 0), 0);
+    hearth_thread_wake_soon();
+    assert_int_equal(syscall(SYS_sched_getattr, 0, &s[1], sizeof s[1], 0), 0);
+    return NULL;
+}
+
+// A shorter slice of the same priority, where the kernel has such.
+static void test_a_thread_that_wakes_soon_has_a_short_slice(void **state)
+{
+    (void)state;
+    struct utsname system;
+    struct scheduling s[2] = {{0}};
+    int major = 0, minor = 0;
+    pthread_t thread;
+    assert_int_equal(hearth_thread_start(&thread, (size_t)1 << 18, become_prompt, s), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(s[1].policy, s[0].policy);
+    assert_int_equal(s[1].nice, 5);
+    assert_int_equal(uname(&system), 0);
+    if (sscanf(system.release, "%d.%d", &major, &minor) != 2 || major < 6 || (major == 6 && minor < 12))
+        skip();
+    assert_in_range(s[1].runtime, 1, 200000);
+    assert_true(s[0].runtime == 0 || s[1].runtime < s[0].runtime);
+}
+
 static void test_cpu_count_follows_affinity(void **state)
 {
     (void)state;
@@ -612,6 +654,7 @@ int main(void)
         cmocka_unit_test(test_crc32c),
         cmocka_unit_test(test_pool_runs_each_task_once),
         cmocka_unit_test(test_pool_wakes_sleepers),
+        cmocka_unit_test(test_a_thread_that_wakes_soon_has_a_short_slice),
         cmocka_unit_test(test_pool_uses_all_threads),
         cmocka_unit_test(test_pools_side_by_side),
         cmocka_unit_test(test_pool_open_and_close),
