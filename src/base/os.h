@@ -175,6 +175,8 @@ int hearth_cpu_count(void);
 // cpuN/cpu_capacity in `folder` have it; 0: not known. Slower ones would only be waited for.
 int hearth_os_fast_processors(const char *folder);
 uint64_t hearth_memory_total(void); // bytes of RAM
+// Bytes of the largest caches that the processors have which this process may use, all of them together; 0: not known.
+uint64_t hearth_cache_total(void);
 // Nanoseconds that all processors of the system together were at work since it began, for whomever, and how
 // many they are. False: not known.
 bool hearth_system_busy(uint64_t *ns, int *n_processors);

@@ -97,10 +97,46 @@ static int count_cores(void)
     pthread_mutex_unlock(&mutex);
     return cores;
 }
+
+static uint64_t cache_total;
+
+static void load_caches(void)
+{
+    hwloc_topology_t topology;
+    if (hwloc_topology_init(&topology) != 0)
+        return;
+    (void)hwloc_topology_set_all_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
+    (void)hwloc_topology_set_cache_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL);
+    if (hwloc_topology_load(topology) == 0) {
+        hwloc_const_cpuset_t allowed = hwloc_topology_get_allowed_cpuset(topology);
+        for (int depth = 0; depth < hwloc_topology_get_depth(topology) && !cache_total; depth++)
+            for (hwloc_obj_t o = NULL; (o = hwloc_get_next_obj_by_depth(topology, depth, o));)
+                if (hwloc_obj_type_is_cache(o->type) && hwloc_bitmap_intersects(o->cpuset, allowed))
+                    cache_total += o->attr->cache.size;
+    }
+    hwloc_topology_destroy(topology);
+}
+
+uint64_t hearth_cache_total(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load_caches);
+    return cache_total;
+}
 #else
 static int count_cores(void)
 {
     return 0;
+}
+
+uint64_t hearth_cache_total(void)
+{
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return bytes > 0 ? (uint64_t)bytes : 0;
+#else
+    return 0;
+#endif
 }
 #endif
 

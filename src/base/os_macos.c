@@ -61,6 +61,11 @@ int hearth_cpu_count(void)
     return n > 0 && n < INT32_MAX ? (int)n : 1;
 }
 
+uint64_t hearth_cache_total(void)
+{
+    return value_of("hw.l3cachesize");
+}
+
 bool hearth_system_busy(uint64_t *ns, int *n_processors)
 {
     natural_t n = 0;

@@ -182,6 +182,22 @@ int hearth_cpu_count(void)
     return n > 0 ? n : 1;
 }
 
+uint64_t hearth_cache_total(void)
+{
+    DWORD size = 0;
+    (void)GetLogicalProcessorInformationEx(RelationCache, NULL, &size);
+    char *info = size ? malloc(size) : NULL;
+    uint64_t bytes = 0;
+    if (info && GetLogicalProcessorInformationEx(RelationCache, (void *)info, &size))
+        for (const char *at = info; at < info + size;) {
+            const SYSTEM_LOGICAL_PROCESSOR_INFORMATION_EX *x = (const void *)at;
+            bytes += x->Cache.Level == 3 ? x->Cache.CacheSize : 0;
+            at += x->Size;
+        }
+    free(info);
+    return bytes;
+}
+
 bool hearth_system_busy(uint64_t *ns, int *n_processors)
 {
     FILETIME idle, kernel, user; // kernel: with what is idle

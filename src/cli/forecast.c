@@ -9,8 +9,15 @@
 #include "cli/machine.h"
 #include "store/store.h"
 
-// The smallest budget in which a machine is measured, which takes nearly that much memory for a second.
-#define MEASURE_FROM ((uint64_t)512 << 20)
+// A machine is measured in a budget that has room for so many times what it takes, which is asked in those alone that
+// may have it: the answer takes memory.
+#define MEASURE_FROM  1.8
+#define MEASURE_LEAST ((uint64_t)480 << 20)
+
+static bool has_room_to_measure(uint64_t ram)
+{
+    return ram >= MEASURE_LEAST && (double)ram >= MEASURE_FROM * (double)hearth_probe_memory();
+}
 
 static const char *path_of(const struct hearth_model *model)
 {
@@ -71,7 +78,7 @@ bool hearth_cli_prospect(struct hearth_prospect *out, const struct hearth_option
 {
     struct hearth_probe probe;
     const enum hearth_measuring when =
-        ram >= MEASURE_FROM && !o->quiet ? HEARTH_MEASURE_TO_KEEP : HEARTH_MEASURE_NEVER;
+        has_room_to_measure(ram) && !o->quiet ? HEARTH_MEASURE_TO_KEEP : HEARTH_MEASURE_NEVER;
     if (hearth_cli_machine(&probe, o, path, when))
         return false;
     throttle(&probe, o->throttle);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "quant/quant.h"
 
 #define HEARTH_PROBE_VERSION 1
@@ -66,14 +67,18 @@ int hearth_probe_save(const struct hearth_probe *p, const char *path, struct hea
 // ---- measuring (probe_measure.c, probe_kernels.c)
 
 // Measures this machine with kernels up to the level of cpu_flags, all cores at once, and the storage behind
-// the file at `path`; takes about two seconds, and 260 MiB of memory meanwhile. Usual figures count, not the
+// the file at `path`; takes two to four seconds, and hearth_probe_memory() meanwhile. Usual figures count, not the
 // best ones: what shares a processor with others is slower most of the time. cpu_share tells what other
 // programs left: of the time that the threads wanted, and of all processors' time. HEARTH_E_MEMORY,
 // HEARTH_E_IO; errors of opening the file.
 int hearth_probe_measure(struct hearth_probe *out, const char *path, unsigned cpu_flags,
                          struct hearth_error *err);
-// The speeds of all formats, p->cores threads at once: sets p->kernel and p->any. HEARTH_E_MEMORY.
-int hearth_probe_measure_kernels(struct hearth_probe *p, unsigned cpu_flags, struct hearth_error *err);
+// Bytes of memory that this takes.
+uint64_t hearth_probe_memory(void);
+// The speeds of all formats, p->cores threads at once: sets p->kernel and p->any. memory: more than caches
+// hold, and written to. HEARTH_E_MEMORY.
+int hearth_probe_measure_kernels(struct hearth_probe *p, unsigned cpu_flags,
+                                 const struct hearth_region *memory, struct hearth_error *err);
 // The line through the times of a read of 8 and of 64 KiB: sets request_us, which is never 0, and byte_ns.
 void hearth_probe_fit_reads(struct hearth_probe *p, double small_ns, double large_ns);
 // What hearth_probe_measure() would say of the machine and of the device: name, device and cores of *out are

@@ -32,11 +32,13 @@ struct lane {
 
 struct bench {
     struct hearth_kernels kernels;
-    struct hearth_region memory, stream;
+    struct hearth_region memory;
+    const struct hearth_region *stream;
     struct hearth_pool *pool;
     struct lane *lanes; // [threads]
     float *ones;        // [K]
     int n_threads;
+    _Atomic uint32_t next; // piece of the stream: each spell goes on where the one before it ended
 };
 
 // One product on all threads at once. Threads that share a core are slower together than one by itself.
@@ -89,7 +91,6 @@ static double product_rate(const struct bench *b, hearth_matmul_fn fn, uint32_t 
 // ---- from memory
 
 // More than caches hold, in pieces. Of rows that are picked, one in PICK is, others each time.
-#define STREAM   ((size_t)128 << 20)
 #define PIECE    ((size_t)1 << 20)
 #define PICK     7
 #define SPELLS   3
@@ -97,12 +98,11 @@ static double product_rate(const struct bench *b, hearth_matmul_fn fn, uint32_t 
 
 // All threads take one piece after the other until the time is over.
 struct spell {
-    const struct bench *bench;
+    struct bench *bench;
     uint32_t type;
     size_t row, x; // as in struct product
     bool picked;
     uint64_t end_ns;
-    _Atomic uint32_t next; // piece, of all spells
     _Atomic uint64_t bytes;
 };
 
@@ -140,17 +140,18 @@ static void stream(void *arg, int task, int worker)
     (void)worker;
     struct spell *s = arg;
     struct lane *l = &s->bench->lanes[task];
+    const size_t n_pieces = s->bench->stream->size / PIECE;
     uint64_t bytes = 0;
     do {
-        const uint32_t number = atomic_fetch_add(&s->next, 1);
-        const uint8_t *piece = (const uint8_t *)s->bench->stream.base + number % (STREAM / PIECE) * PIECE;
+        const uint32_t number = atomic_fetch_add(&s->bench->next, 1);
+        const uint8_t *piece = (const uint8_t *)s->bench->stream->base + number % n_pieces * PIECE;
         bytes += s->picked ? use_picked(s, l, piece, number) : use_whole(s, l, piece);
     } while (hearth_now_ns() < s->end_ns);
     atomic_fetch_add(&s->bytes, bytes);
 }
 
 // Returns the GB of weights a second that all threads together take of the memory, in the usual spell.
-static double stream_rate(const struct bench *b, uint32_t type, bool picked)
+static double stream_rate(struct bench *b, uint32_t type, bool picked)
 {
     struct spell s = {.bench = b, .type = type, .picked = picked, .row = hearth_type_bytes(type, K)};
     s.x = token_bytes(type);
@@ -168,7 +169,7 @@ static double stream_rate(const struct bench *b, uint32_t type, bool picked)
 
 // ---- all of them
 
-static void measure_kernel(const struct bench *b, uint32_t type, struct hearth_probe_kernel *out)
+static void measure_kernel(struct bench *b, uint32_t type, struct hearth_probe_kernel *out)
 {
     const double macs = (double)K * ROWS, bytes = (double)hearth_type_bytes(type, K) * ROWS;
     hearth_matmul_fn step = b->kernels.step[type], prompt = b->kernels.prompt[type];
@@ -202,12 +203,10 @@ static void lay_out_lanes(struct bench *b, struct hearth_arena *a)
 static int open_bench(struct bench *b, unsigned cpu_flags, int n_threads, struct hearth_error *err)
 {
     struct hearth_arena a = {0};
-    *b = (struct bench){.n_threads = n_threads};
+    b->n_threads = n_threads;
     hearth_kernels_init(&b->kernels, cpu_flags);
     lay_out_lanes(b, &a); // measures
     int rc = hearth_region_open(&b->memory, a.used, "measuring the kernels", err);
-    if (!rc)
-        rc = hearth_region_open(&b->stream, STREAM, "measuring the kernels", err);
     if (rc)
         return rc;
     memset(b->memory.base, 0, b->memory.size);
@@ -215,13 +214,13 @@ static int open_bench(struct bench *b, unsigned cpu_flags, int n_threads, struct
     lay_out_lanes(b, &a);
     for (size_t i = 0; i < K; i++)
         b->ones[i] = 1;
-    memset(b->stream.base, 1, STREAM); // untouched pages would all be the same page of zeros
     return hearth_pool_open(&b->pool, n_threads, err);
 }
 
-int hearth_probe_measure_kernels(struct hearth_probe *p, unsigned cpu_flags, struct hearth_error *err)
+int hearth_probe_measure_kernels(struct hearth_probe *p, unsigned cpu_flags,
+                                 const struct hearth_region *memory, struct hearth_error *err)
 {
-    struct bench b;
+    struct bench b = {.stream = memory};
     const int rc = open_bench(&b, cpu_flags, p->cores, err);
     for (uint32_t type = 0; type < HEARTH_TYPE_END && !rc; type++)
         if (hearth_type_info(type) && hearth_type_bytes(type, K) <= K * sizeof(float))
@@ -230,6 +229,5 @@ int hearth_probe_measure_kernels(struct hearth_probe *p, unsigned cpu_flags, str
     p->any = p->kernel[HEARTH_TYPE_Q4_0];
     hearth_pool_close(&b.pool);
     hearth_region_close(&b.memory);
-    hearth_region_close(&b.stream);
     return rc;
 }

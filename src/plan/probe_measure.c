@@ -11,17 +11,17 @@
 #include "plan/roof.h"
 #include "store/store.h"
 
-#define ROOF_BYTES ((size_t)256 << 20)
-#define MSEC       UINT64_C(1000000)
-#define ROOF_NS    (150 * MSEC)
+#define MSEC    UINT64_C(1000000)
+#define ROOF_NS (150 * MSEC)
 
 // ---- memory
 
 // Raises *gb_s to the usual speed. *share: of the time, what the threads got.
-static int measure_memory(int n_threads, double *gb_s, double *share, struct hearth_error *err)
+static int measure_memory(const struct hearth_region *memory, int n_threads, double *gb_s, double *share,
+                          struct hearth_error *err)
 {
     struct hearth_roof roof;
-    int rc = hearth_roof_open(&roof, ROOF_BYTES, n_threads, 1, err);
+    int rc = hearth_roof_open_over(&roof, memory, n_threads, 1, err);
     if (rc)
         return rc;
     const double usual = hearth_roof_usual(&roof, ROOF_NS, share);
@@ -32,14 +32,12 @@ static int measure_memory(int n_threads, double *gb_s, double *share, struct hea
 
 // ---- storage
 
-#define SMALL 8192  // of the reads whose cost is measured
-#define LARGE 65536 // bytes
-#define LONG  ((uint32_t)1 << 20)
-#define BATCH 32 // reads that are submitted together
-#define DEPTH 128
-#define LONGS 16 // long reads in flight
-// What is read goes to so much memory, as in runs: the storage is quicker where it fits into caches.
-#define INTO    ((size_t)256 << 20)
+#define SMALL   8192  // of the reads whose cost is measured
+#define LARGE   65536 // bytes
+#define LONG    ((uint32_t)1 << 20)
+#define BATCH   32 // reads that are submitted together
+#define DEPTH   128
+#define LONGS   16 // long reads in flight
 #define SPAN    (20 * MSEC)
 #define SPANS   4
 #define TRIES   3   // of all spans, where what they say makes no sense
@@ -47,7 +45,8 @@ static int measure_memory(int n_threads, double *gb_s, double *share, struct hea
 
 struct storage {
     struct hearth_store *store;
-    uint8_t *memory; // INTO bytes
+    // What is read goes to this in turn, as in runs: the storage is quicker where it fits into caches.
+    const struct hearth_region *memory;
     uint64_t random;
     uint64_t next;  // of reads in order
     uint64_t count; // of all reads
@@ -63,11 +62,11 @@ static uint64_t draw(struct storage *s, uint64_t n)
 static struct hearth_read make_read(struct storage *s, uint32_t bytes, unsigned slots, bool in_order,
                                     uint64_t slot)
 {
-    const uint64_t room = INTO / slots / bytes;
+    const uint64_t room = s->memory->size / slots / bytes;
     const uint64_t places = hearth_store_size(s->store) / bytes;
     const uint64_t place = in_order ? s->next++ % places : draw(s, places);
     return (struct hearth_read){.offset = place * bytes,
-                                .dst = s->memory + (slot * room + s->count++ % room) * bytes,
+                                .dst = (uint8_t *)s->memory->base + (slot * room + s->count++ % room) * bytes,
                                 .length = bytes,
                                 .need = bytes,
                                 .tag = slot};
@@ -184,23 +183,17 @@ static int measure_reads(struct hearth_probe *p, struct storage *s, struct heart
     return HEARTH_OK;
 }
 
-static int measure_storage(struct hearth_probe *p, const char *path, struct hearth_error *err)
+static int measure_storage(struct hearth_probe *p, const char *path, const struct hearth_region *memory,
+                           struct hearth_error *err)
 {
-    struct storage s = {.random = 1};
-    struct hearth_region memory = {0};
+    struct storage s = {.random = 1, .memory = memory};
     int rc = hearth_store_open(&s.store, path, &(struct hearth_store_params){.depth = DEPTH}, err);
     if (!rc && hearth_store_size(s.store) < LONG)
         rc = hearth_fail(err, HEARTH_E_INVALID, "%s: too small to measure its storage with: it takes 1 MiB",
                          path);
     if (!rc)
-        rc = hearth_region_open(&memory, INTO, "measuring the storage", err);
-    if (!rc) {
-        s.memory = memory.base;
-        memset(s.memory, 0, memory.size); // pages are there before reads are timed
         rc = measure_reads(p, &s, err);
-    }
     hearth_store_close(&s.store);
-    hearth_region_close(&memory);
     return rc;
 }
 
@@ -244,23 +237,36 @@ static double left_by_others(const struct beginning *b)
     return others <= 0 ? 1 : others < 0.99 * all ? 1 - others / all : 0.01;
 }
 
+#define BESIDE ((uint64_t)16 << 20) // the kernels' weights, activations and code
+
+uint64_t hearth_probe_memory(void)
+{
+    return hearth_region_bytes(hearth_roof_bytes()) + BESIDE;
+}
+
 int hearth_probe_measure(struct hearth_probe *out, const char *path, unsigned cpu_flags,
                          struct hearth_error *err)
 {
     double before = 0, after = 0, ignored;
+    struct hearth_region memory = {0};
     const struct beginning beginning = begin();
     int rc = hearth_probe_identify(out, path, cpu_flags, err);
     out->ram = hearth_memory_total();
     if (!rc)
-        rc = measure_memory(out->cores, &out->memory_gb_s, &before, err);
+        rc = hearth_region_open(&memory, hearth_roof_bytes(), "measuring the machine", err);
+    if (!rc) {
+        memset(memory.base, 1, memory.size); // untouched pages would all be the same page of zeros
+        rc = measure_memory(&memory, out->cores, &out->memory_gb_s, &before, err);
+    }
     if (!rc)
-        rc = measure_memory(1, &out->core_gb_s, &ignored, err);
+        rc = measure_memory(&memory, 1, &out->core_gb_s, &ignored, err);
     if (!rc)
-        rc = hearth_probe_measure_kernels(out, cpu_flags, err);
+        rc = hearth_probe_measure_kernels(out, cpu_flags, &memory, err);
     if (!rc)
-        rc = measure_storage(out, path, err);
+        rc = measure_storage(out, path, &memory, err);
     if (!rc) // how busy the machine was in between shows at both ends
-        rc = measure_memory(out->cores, &out->memory_gb_s, &after, err);
+        rc = measure_memory(&memory, out->cores, &out->memory_gb_s, &after, err);
+    hearth_region_close(&memory);
     const double got = before < after ? before : after, left = left_by_others(&beginning);
     out->cpu_share = got < left ? got : left;
     return rc;

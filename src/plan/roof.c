@@ -22,6 +22,12 @@
 #define STREAMS 3
 #define AHEAD   ((size_t)2048)
 
+// What caches do not hold: some times of what they have, in virtual machines of what they seem to have. Of machines
+// with little memory not too much.
+#define LEAST_BYTES ((size_t)256 << 20)
+#define CACHES      2
+#define MOST        8 // a part of all memory
+
 struct stream_job {
     const uint64_t *data;
     size_t words; // of one task
@@ -71,7 +77,7 @@ double hearth_median(double *values, size_t n)
 // Reads all of the memory. Returns the nanoseconds.
 static uint64_t pass(struct hearth_roof *r)
 {
-    struct stream_job job = {r->region.base, TASK / sizeof(uint64_t), r->several, r->sums};
+    struct stream_job job = {r->data, TASK / sizeof(uint64_t), r->several, r->sums};
     const uint64_t start = hearth_now_ns();
     hearth_pool_run(r->pool, read_share, &job, r->n_tasks);
     const uint64_t ns = hearth_now_ns() - start;
@@ -121,12 +127,17 @@ double hearth_roof_since(const struct hearth_roof *r, size_t first)
     return hearth_median(sorted, r->n - first);
 }
 
-int hearth_roof_open(struct hearth_roof *r, size_t bytes, int n_threads, size_t n_samples,
-                     struct hearth_error *err)
+size_t hearth_roof_bytes(void)
 {
-    if (bytes < MIN_BYTES)
-        bytes = MIN_BYTES;
-    *r = (struct hearth_roof){.n_tasks = (int)(bytes / TASK), .room = n_samples};
+    const uint64_t most = hearth_memory_total() / MOST, caches = CACHES * hearth_cache_total();
+    const uint64_t bytes = caches < most ? caches : most;
+    return bytes > LEAST_BYTES ? (size_t)bytes / TASK * TASK : LEAST_BYTES;
+}
+
+int hearth_roof_open_over(struct hearth_roof *r, const struct hearth_region *memory, int n_threads,
+                          size_t n_samples, struct hearth_error *err)
+{
+    *r = (struct hearth_roof){.data = memory->base, .n_tasks = (int)(memory->size / TASK), .room = n_samples};
     r->several = hearth_cpu_reads_streams();
     r->sums = hearth_calloc((size_t)r->n_tasks, sizeof *r->sums);
     r->samples = hearth_calloc(n_samples, 2 * sizeof *r->samples);
@@ -134,13 +145,27 @@ int hearth_roof_open(struct hearth_roof *r, size_t bytes, int n_threads, size_t 
     if (!r->sums || !r->samples)
         rc = hearth_fail(err, HEARTH_E_MEMORY, "no memory for measuring the memory roof");
     if (!rc)
-        rc = hearth_region_open(&r->region, bytes, "measuring the memory roof", err);
-    if (!rc)
         rc = hearth_pool_open(&r->pool, n_threads, err);
     if (rc)
         hearth_roof_close(r);
+    return rc;
+}
+
+int hearth_roof_open(struct hearth_roof *r, size_t bytes, int n_threads, size_t n_samples,
+                     struct hearth_error *err)
+{
+    struct hearth_region region = {0};
+    *r = (struct hearth_roof){0};
+    int rc =
+        hearth_region_open(&region, bytes < MIN_BYTES ? MIN_BYTES : bytes, "measuring the memory roof", err);
+    if (rc)
+        return rc;
+    memset(region.base, 1, region.size); // untouched pages would all be the same page of zeros
+    rc = hearth_roof_open_over(r, &region, n_threads, n_samples, err);
+    if (rc)
+        hearth_region_close(&region);
     else
-        memset(r->region.base, 1, r->region.size); // untouched pages would all be the same page of zeros
+        r->region = region;
     return rc;
 }
 

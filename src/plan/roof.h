@@ -8,7 +8,8 @@
 #include "base/threads.h"
 
 struct hearth_roof {
-    struct hearth_region region; // the memory that is read
+    struct hearth_region region; // the memory that is read, unless it is somebody else's
+    const uint64_t *data;        // that memory
     struct hearth_pool *pool;
     uint64_t *sums; // [n_tasks]
     int n_tasks;
@@ -17,10 +18,16 @@ struct hearth_roof {
     size_t n, room;
 };
 
+// Bytes that no cache of this machine holds: reading so many, again and again, reads memory. 256 MiB, more
+// where caches are large.
+size_t hearth_roof_bytes(void);
 // Prepares reading `bytes` of memory (at least 1 MiB) with n_threads, and room for n_samples.
 // HEARTH_E_INVALID, HEARTH_E_MEMORY.
 int hearth_roof_open(struct hearth_roof *r, size_t bytes, int n_threads, size_t n_samples,
                      struct hearth_error *err);
+// The same over memory that has been written to and that outlives *r.
+int hearth_roof_open_over(struct hearth_roof *r, const struct hearth_region *memory, int n_threads,
+                          size_t n_samples, struct hearth_error *err);
 // Frees the memory; the samples stay until hearth_roof_close(), which accepts a zeroed struct too.
 void hearth_roof_stop(struct hearth_roof *r);
 void hearth_roof_close(struct hearth_roof *r);

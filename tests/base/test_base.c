@@ -573,6 +573,47 @@ static void test_cpu_count_follows_affinity(void **state)
     assert_int_equal(hearth_cpu_count(), n);
 }
 
+// The first line of a file of cache `index` of a processor. False: there is none.
+static bool cache_says(size_t cpu, int index, const char *what, char *line, int size)
+{
+    char path[128];
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%zu/cache/index%d/%s", cpu, index, what);
+    FILE *f = fopen(path, "r");
+    const bool ok = f && fgets(line, size, f);
+    if (f)
+        fclose(f);
+    return ok;
+}
+
+// The largest caches, each once though several processors share it: as the kernel lists them.
+static void test_cache_total(void **state)
+{
+    (void)state;
+    static char seen[CPU_SETSIZE][64];
+    size_t n_seen = 0;
+    uint64_t total = 0;
+    int largest = 0;
+    char level[64], size[64], shared[64];
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        for (int i = 0; i < 8 && cache_says(cpu, i, "level", level, sizeof level); i++)
+            largest = atoi(level) > largest ? atoi(level) : largest;
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        for (int i = 0; i < 8 && cache_says(cpu, i, "level", level, sizeof level); i++) {
+            bool known = atoi(level) != largest || !cache_says(cpu, i, "size", size, sizeof size) ||
+                         !cache_says(cpu, i, "shared_cpu_list", shared, sizeof shared);
+            for (size_t k = 0; k < n_seen && !known; k++)
+                known = strcmp(seen[k], shared) == 0;
+            if (known)
+                continue;
+            memcpy(seen[n_seen++], shared, sizeof shared);
+            total += strtoull(size, NULL, 10) << (strchr(size, 'M') ? 20 : 10);
+        }
+    if (!hearth_cache_total() || !total)
+        skip();
+    assert_true(hearth_cache_total() <= total); // not all of them may be this process's
+    assert_true(hearth_cache_total() >= total / n_seen);
+}
+
 static void write_capacity(const char *made, size_t cpu, const char *text)
 {
     char path[512];
@@ -644,6 +685,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cpu_count_follows_affinity),
+        cmocka_unit_test(test_cache_total),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_messages_are_printable),
         cmocka_unit_test(test_log),

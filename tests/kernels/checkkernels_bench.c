@@ -15,9 +15,10 @@
 
 #define K      4096
 #define LONG_K 14336 // of a 7B model's last matrix of a layer; its activations fill the L1 cache
-#define BYTES  ((size_t)384 << 20) // of weights: far beyond any cache
-#define CHUNK  64                  // rows of a task; many tokens get eight times as many
+#define CHUNK  64    // rows of a task; many tokens get eight times as many
 #define RUNS   5
+
+static size_t weight_bytes; // far beyond any cache
 
 struct bench {
     hearth_matmul_fn fn;
@@ -53,7 +54,7 @@ static int compare(const void *a, const void *b)
 static double memory_roof(int threads)
 {
     struct hearth_roof roof;
-    if (hearth_roof_open(&roof, BYTES, threads, 1, NULL)) {
+    if (hearth_roof_open(&roof, weight_bytes, threads, 1, NULL)) {
         puts("no memory for the benchmark");
         exit(1);
     }
@@ -145,7 +146,7 @@ static void bench_picked(struct hearth_pool *pool, struct bench *b, const char *
                 b->stride = hearth_type_bytes(types[i], K);
                 b->x = info->unit_elems ? acts : plain;
                 b->x_stride = info->unit_elems ? hearth_acts_bytes(K) : K * sizeof(float);
-                const int tasks = (int)(BYTES / (b->stride * rows * CLUSTER));
+                const int tasks = (int)(weight_bytes / (b->stride * rows * CLUSTER));
                 size_t n = 0;
                 for (uint32_t j = 0; j < (uint32_t)tasks * CLUSTER; j++)
                     n += (j * 2654435761u) >> 29 == 0;
@@ -205,7 +206,7 @@ static void bench_attention(struct hearth_pool *pool, struct bench *b, const cha
                 b->x = hearth_type_info(a.type)->unit_elems ? acts : (const void *)plain;
                 a.row = hearth_type_bytes(a.type, a.dim);
                 a.tile_bytes = 2 * HEARTH_ATTEND_ROWS * a.row;
-                a.n_tasks = BYTES / a.tile_bytes / RANGE;
+                a.n_tasks = weight_bytes / a.tile_bytes / RANGE;
                 double took[RUNS];
                 for (int r = 0; r < RUNS; r++) {
                     uint64_t start = hearth_now_ns();
@@ -226,12 +227,12 @@ static void bench_attention(struct hearth_pool *pool, struct bench *b, const cha
 // Scales as real ones are: some CPUs take a hundred cycles for a number that is not normal.
 static void fill_weights(uint8_t *to, uint32_t type)
 {
-    for (size_t i = 0; i < BYTES; i += 2) {
+    for (size_t i = 0; i < weight_bytes; i += 2) {
         uint16_t word = (uint16_t)(check_random() & 0x3fff); // as half precision: small and finite
         memcpy(to + i, &word, 2);
     }
     const size_t block = hearth_type_info(HEARTH_TYPE_MXFP4)->block_bytes;
-    for (size_t i = 0; type == HEARTH_TYPE_MXFP4 && i < BYTES; i += block)
+    for (size_t i = 0; type == HEARTH_TYPE_MXFP4 && i < weight_bytes; i += block)
         to[i] = (uint8_t)(112 + check_random() % 16); // an exponent, 127 for 1
 }
 
@@ -249,7 +250,9 @@ void bench_kernels(const char *filter, const char *json)
     struct hearth_region weights = {0}, acts = {0}, long_acts = {0};
     struct bench b = {.sink = 0};
     const int threads = hearth_cpu_count() < 64 ? hearth_cpu_count() : 64;
-    if (hearth_pool_open(&pool, threads, NULL) || hearth_region_open(&weights, BYTES, "weights", NULL) ||
+    weight_bytes = hearth_roof_bytes();
+    if (hearth_pool_open(&pool, threads, NULL) ||
+        hearth_region_open(&weights, weight_bytes, "weights", NULL) ||
         hearth_region_open(&acts, 512 * hearth_acts_bytes(K), "activations", NULL) ||
         hearth_region_open(&long_acts, hearth_acts_bytes(LONG_K), "activations", NULL)) {
         puts("no memory for the benchmark");
@@ -290,7 +293,7 @@ void bench_kernels(const char *filter, const char *json)
                 b.k = k;
                 b.stride = hearth_type_bytes(types[i], k);
                 // Arithmetic takes long enough on a part of the weights.
-                b.rows = tokens < 3 ? BYTES / b.stride : 32 * CHUNK * 8;
+                b.rows = tokens < 3 ? weight_bytes / b.stride : 32 * CHUNK * 8;
                 b.tokens = tokens;
                 b.x = !info->unit_elems ? (const void *)plain : k == LONG_K ? long_acts.base : acts.base;
                 b.x_stride = info->unit_elems ? hearth_acts_bytes(k) : k * sizeof(float);
