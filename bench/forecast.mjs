@@ -2,8 +2,8 @@
 // make bench-forecast: what `hearth plan` forecasts, beside what `hearth run` measures, for models at five budgets between
 // the smallest one and all of their weights. Virtual machines change their speed, some by half from one minute to the next, so
 // the machine is measured before and after each run, and a run is made again where that gives two forecasts. A forecast is of
-// steps whose caches are full, and they are empty when a run begins: a prompt fills them, and a shorter run of the same text
-// is subtracted.
+// steps whose caches are full, and they are empty when a run begins: a prompt and the first half of the tokens fill them. The
+// median token of the second half counts, as memory that the system gives out for the first time stalls single ones.
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
@@ -28,8 +28,6 @@ const promptBytes = 600, leastFilling = 32;
 // Between forecasts before and after a run, at most; runs for a row.
 const near = 0.1, attempts = 6;
 const settling = 2; // seconds before a run
-// Of the memory that two runs plan with; the longer one has a larger KV cache.
-const alike = 0.02;
 const cache = mkdtempSync(join(tmpdir(), "hearth-forecast-"));
 const prompt = temporaryText("forecast-prompt.txt", readFileSync(join(root, "docs/streaming.md")).subarray(0, promptBytes));
 const env = { ...process.env, XDG_CACHE_HOME: cache };
@@ -54,32 +52,22 @@ function runWithin(model, ram, n) {
     return s.streaming?.io ? s : null;
 }
 
-// Steps of a run: {tokens, seconds, bytes, reads}.
-const steps = (s) => ({
-    tokens: s.generated_tokens - 1, seconds: (s.generated_tokens - 1) / s.tokens_per_second,
-    bytes: s.streaming.read_bytes, reads: s.streaming.reads,
-});
-
 // What steps take when the caches are full, {tokens, seconds, bytes, reads, f: the forecast}; null where all weights fit;
-// {why} where the two runs cannot be compared.
+// {why} where there is nothing to compare.
 function measureWithin(model, ram, tokens) {
-    const filling = Math.max(tokens, leastFilling);
-    const s = runWithin(model, ram, tokens + filling);
-    const before = s && runWithin(model, ram, filling);
-    if (!before)
+    const s = runWithin(model, ram, 2 * Math.max(tokens, leastFilling));
+    if (!s)
         return null;
-    if (!s.forecast || !before.forecast)
+    if (!s.forecast)
         return { why: "the machine was too busy to be measured" };
-    const long = steps(s), short = steps(before);
-    // A run may be given less memory than it asks for, while others (or the run before it) hold some.
-    if (Math.abs(before.streaming.planned_bytes / s.streaming.planned_bytes - 1) > alike)
-        return { why: "two runs had different memory" };
-    return { ...Object.fromEntries(Object.keys(long).map((key) => [key, long[key] - short[key]])), f: s.forecast };
+    const t = s.streaming, bytes = t.late_read_bytes_per_token;
+    return { tokens, seconds: tokens * t.late_ms_per_token_p50 / 1e3, bytes: tokens * bytes,
+             reads: tokens * (bytes ? bytes * t.reads / t.read_bytes : 0), f: s.forecast };
 }
 
 function rowOf(model, ram, share) {
     for (let i = 0; i < attempts; i++) {
-        const before = planAnew(model, ram).tokens_per_second;
+        const first = planAnew(model, ram), before = first.tokens_per_second;
         const m = measureWithin(model, ram, Math.max(8, Math.min(o.gen, Math.round(before * o.seconds))));
         if (!m)
             return null;
@@ -87,7 +75,7 @@ function rowOf(model, ram, share) {
             console.error(`${basename(model)}, ${ram}: ${m.why}`);
             continue;
         }
-        const after = planAnew(model, ram).tokens_per_second;
+        const last = planAnew(model, ram), after = last.tokens_per_second;
         if (Math.abs(after / before - 1) > near) {
             console.error(`${basename(model)}, ${ram}: the machine changed its speed (${before.toFixed(2)}, then ${after.toFixed(2)} tok/s forecast)`);
             continue;
@@ -97,6 +85,8 @@ function rowOf(model, ram, share) {
             tokens_per_second: m.tokens / m.seconds, forecast: m.f.tokens_per_second,
             mb_per_token: m.bytes / m.tokens / 1e6, mb_forecast: m.f.read_bytes_per_token / 1e6,
             reads_per_token: m.reads / m.tokens, reads_forecast: m.f.reads_per_token,
+            computing_ms: (first.compute_ms_per_step + last.compute_ms_per_step) / 2,
+            reading_ms: (first.storage_ms_per_step + last.storage_ms_per_step) / 2,
             error: m.f.tokens_per_second / (m.tokens / m.seconds) - 1,
         };
     }

@@ -84,14 +84,21 @@ static double read_per_token(const struct hearth_run_stats *s)
     return share(s->streaming.step_read_bytes, s->session.step_tokens);
 }
 
+// The step that ends the first half of the tokens, while steps are in their order; there is one at least.
+static struct hearth_run_step *half_of(const struct hearth_run_stats *s)
+{
+    struct hearth_run_step *half = s->steps;
+    while (2 * half->tokens < s->steps[s->n_steps - 1].tokens)
+        half++;
+    return half;
+}
+
 // The same of the second half of the tokens; of the first one, part is what fills the cache.
 static double read_late(const struct hearth_run_stats *s)
 {
     if (!s->n_steps)
         return 0;
-    const struct hearth_run_step *last = &s->steps[s->n_steps - 1], *half = s->steps;
-    while (2 * half->tokens < last->tokens)
-        half++;
+    const struct hearth_run_step *last = &s->steps[s->n_steps - 1], *half = half_of(s);
     return half < last ? share(last->bytes - half->bytes, last->tokens - half->tokens) : read_per_token(s);
 }
 
@@ -256,6 +263,19 @@ static json_t *percentile(const struct hearth_run_stats *s, size_t p)
     return json_real((double)s->steps[rank - 1].ns / 1e6);
 }
 
+// The median of the second half, which it sorts; null with fewer than two steps.
+static json_t *late_median(struct hearth_run_stats *s)
+{
+    if (s->n_steps < 2)
+        return json_null();
+    struct hearth_run_step *first = half_of(s) + 1;
+    const size_t n = (size_t)(s->steps + s->n_steps - first);
+    if (!n)
+        return json_null();
+    qsort(first, n, sizeof *first, compare);
+    return json_real((double)first[(n - 1) / 2].ns / 1e6);
+}
+
 static json_t *rate(uint64_t n, uint64_t ns)
 {
     return n && ns ? json_real(per_second(n, ns)) : json_null();
@@ -343,6 +363,8 @@ void hearth_run_stats_json(struct hearth_run_stats *s)
 {
     hearth_terminal_message();             // the line is one of its own
     json_t *streaming = streaming_json(s); // for which steps are in their order
+    if (json_is_object(streaming))
+        json_object_set_new(streaming, "late_ms_per_token_p50", late_median(s));
     if (s->n_steps)
         qsort(s->steps, s->n_steps, sizeof *s->steps, compare);
     const struct hearth_stats *e = &s->session;

@@ -112,6 +112,8 @@ if [ "$sanitized" = 0 ]; then
     tail -n 1 "$tmp/err" >"$tmp/stats"
     awk -v all="$(json "$tmp/stats" streaming/read_bytes_per_token)" -v late="$(json "$tmp/stats" streaming/late_read_bytes_per_token)" \
         'BEGIN { exit !(late > 0 && 1.2 * late < all) }' || fail "late_read_bytes_per_token"
+    awk -v late="$(json "$tmp/stats" streaming/late_ms_per_token_p50)" -v p99="$(json "$tmp/stats" ms_per_token_p99)" \
+        'BEGIN { exit !(late > 0 && late <= p99) }' || fail "late_ms_per_token_p50"
     # Beside a forecast it is told there, once; in chats of the first answers.
     know_machine
     run 0 "${filling[@]}" -n 4
