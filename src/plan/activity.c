@@ -81,7 +81,8 @@ static int compare(const void *a, const void *b)
 }
 
 // What is missing when the states most likely to be active are kept, as many as there is room for.
-static void fill_missed(struct hearth_activity *out, struct state *states, int n_states, double n)
+static void fill_missed(struct hearth_activity *out, struct state *states, int n_states, double n,
+                        double stray)
 {
     qsort(states, (size_t)n_states, sizeof *states, compare);
     double kept = 0, found = 0;
@@ -92,7 +93,8 @@ static void fill_missed(struct hearth_activity *out, struct state *states, int n
             found += states[i].n * states[i].active;
         }
         const double part = i < n_states && room > kept ? (room - kept) * states[i].active : 0;
-        const double missed = point == GROUPS ? 0 : out->used - found - part;
+        const double known = point == GROUPS ? 0 : out->used - found - part,
+                     missed = (1 - stray) * known + stray * out->used * (1 - share_at(point));
         out->missed[point] = (float)(missed > 0 ? missed : 0);
     }
 }
@@ -122,7 +124,7 @@ void hearth_activity_make(struct hearth_activity *out, const float *share, uint3
         out->used += p * size;
         out->leading[g + 1] = (float)out->used;
     }
-    fill_missed(out, states, n_states, n);
+    fill_missed(out, states, n_states, n, kind->stray);
 }
 
 // Neurons of about the same share.

@@ -18,13 +18,14 @@ struct hearth_activity_kind {
     double density; // mean share, where shares are not known,
     double skew;    // and the deviation of their thresholds
     double reuse;
+    double stray; // share of the uses that nothing foretells: each neuron is as likely as any other
 };
 
 // Neurons of a model whose file does not say: the reuse is between a trained model's, 0.38, and a synthetic
 // one's, 0.63.
 #define HEARTH_ACTIVITY_NEURONS ((struct hearth_activity_kind){.density = 0.15, .skew = 0.8, .reuse = 0.5})
-// Experts, from runs of 128 of which 8 are used; density is to be set.
-#define HEARTH_ACTIVITY_EXPERTS ((struct hearth_activity_kind){.skew = 0.4, .reuse = 0.78})
+// Experts, from runs of 128 of which 8 are used, with room for 2 to 80 % of them; density is to be set.
+#define HEARTH_ACTIVITY_EXPERTS ((struct hearth_activity_kind){.skew = 0.4, .reuse = 0.78, .stray = 0.1})
 
 // Of one space, by the share of neurons that are kept: point k is a share of (k / POINTS)^2.
 struct hearth_activity {

@@ -12,6 +12,8 @@
 // matrices, and of picked rows.
 #define WHOLE_RATE 0.91
 #define ROWS_RATE  0.62
+// Experts' matrices, of the rate of whole ones: they are small, and each is somewhere else.
+#define PARTS_RATE 0.87
 // What a step takes beside its products: masks, sums, attention's arithmetic, waiting for the other threads.
 #define BESIDE  1.04
 #define LAYER_S 15e-6 // of each layer: its task lists begin and end
@@ -19,17 +21,16 @@
 #define LISTS_S 6.5e-9
 // Of a neuron that was read together with others, to its place.
 #define COPY_S 0.5e-6
-// What is guessed in vain, of the reads of a step that looks ahead.
-#define IN_VAIN         0.1
-#define EXPERTS_IN_VAIN 0.08 // more
+// What is guessed in vain, of the reads of a step that looks ahead, and what nobody guesses, of experts.
+#define IN_VAIN           0.1
+#define EXPERTS_IN_VAIN   0.08 // more
+#define EXPERTS_UNGUESSED 0.11
 // Of computing and reading the shorter one is hidden, but for this share: of neurons and layers read ahead,
-// of experts' neurons, of experts, of what nobody reads ahead.
+// of experts' neurons, of experts that are not read ahead, of neurons that are not.
 #define SHOWS_AHEAD          0.2
 #define SHOWS_EXPERT_NEURONS 0.4
 #define SHOWS_EXPERTS        0.8
 #define SHOWS_ALL            1.0
-// One layer misses many experts, the next one none: the storage waits for a quarter of the time.
-#define UNEVEN 1.33
 // Parts of an expert: reads.
 #define EXPERT_READS 3
 
@@ -113,19 +114,18 @@ static double memory_rate(const struct hearth_probe *p, int threads)
     return 1e9 * (threads >= p->cores || alone > p->memory_gb_s ? p->memory_gb_s : alone);
 }
 
-// How weights are used: as whole matrices, or as rows picked out of them.
-enum use { USE_WHOLE, USE_ROWS };
+// How weights are used: as whole matrices, as those of single experts, or as rows picked out of them.
+enum use { USE_WHOLE, USE_PARTS, USE_ROWS };
 
 // The speed at which weights come from memory for one token's products.
 static double product_rate(const struct hearth_forecast_params *f, uint32_t type, enum use use)
 {
     const struct hearth_probe *p = f->probe;
     const struct hearth_probe_kernel *k = hearth_probe_kernel_of(p, type);
-    const double rate = memory_rate(p, f->threads),
-                 measured = use == USE_ROWS ? k->rows_gb_s : k->memory_gb_s;
-    if (measured > 0) // by all cores together
-        return measured / p->memory_gb_s * rate;
-    return rate * (use == USE_ROWS ? ROWS_RATE : WHOLE_RATE);
+    const double measured = use == USE_ROWS ? k->rows_gb_s : k->memory_gb_s,
+                 usual = use == USE_ROWS ? ROWS_RATE : WHOLE_RATE,
+                 share = measured > 0 ? measured / p->memory_gb_s : usual; // measured by all cores together
+    return memory_rate(p, f->threads) * share * (use == USE_PARTS ? PARTS_RATE : 1);
 }
 
 // A product of `bytes` of weights with each of some tokens, which take `united` times as many bytes together:
@@ -150,7 +150,7 @@ static double compute_s(const struct hearth_forecast_params *f)
     double s = w->kv_bytes * f->tokens / (memory_rate(f->probe, f->threads) * ROWS_RATE);
     for (uint32_t type = 0; type < HEARTH_TYPE_END; type++) {
         s += product_s(f, type, USE_WHOLE, w->whole[type], 1);
-        s += product_s(f, type, USE_WHOLE, w->parts[type], w->parts_united);
+        s += product_s(f, type, USE_PARTS, w->parts[type], w->parts_united);
         s += product_s(f, type, USE_ROWS, w->rows[type], w->rows_united);
     }
     return s * BESIDE + w->n_layer * LAYER_S;
@@ -164,6 +164,8 @@ struct reading {
     double asked, missed; // neurons or experts that are not resident
     double copied;        // neurons that were read together with others
     double kept;          // share of all neurons
+    // Of a layer's experts that are read ahead: how many, on the average, and how long each takes.
+    double experts, expert_s;
 };
 
 // A read of so many bytes by itself, rounded out to what the storage reads.
@@ -251,6 +253,7 @@ static void read_experts(const struct hearth_forecast_params *f, uint64_t lent, 
     struct hearth_activity_kind kind = HEARTH_ACTIVITY_EXPERTS;
     kind.density = used / n;
     hearth_activity_make(&a, NULL, b->n_experts, &kind, f->tokens);
+    const double before = r->bytes;
     double each = 0; // an expert of every layer
     for (uint32_t i = 0; i < b->n_layers; i++)
         each += (double)b->expert_bytes[i];
@@ -263,8 +266,11 @@ static void read_experts(const struct hearth_forecast_params *f, uint64_t lent, 
         const double read = missed * (f->look_ahead ? 1 + EXPERTS_IN_VAIN : 1);
         r->bytes += read * (double)b->expert_bytes[i];
         r->reads += read * EXPERT_READS;
-        r->storage_s += UNEVEN * read * (double)b->expert_bytes[i] / (f->probe->sequential_gb_s * 1e9);
     }
+    const double seconds = (r->bytes - before) / (f->probe->sequential_gb_s * 1e9);
+    r->experts = r->reads / EXPERT_READS / b->n_layers;
+    r->expert_s = r->reads > 0 ? seconds / (r->reads / EXPERT_READS) : 0;
+    r->storage_s += seconds;
 }
 
 // Time of the threads that reading takes: requests, lists, and predictors that are asked once more about what
@@ -273,6 +279,8 @@ static double reading_s(const struct hearth_forecast_params *f, const struct rea
 {
     const struct hearth_workload *w = f->workload;
     double s = (r->reads * f->probe->request_cpu_us * 1e-6 + r->copied * COPY_S) / f->threads;
+    if (f->budget->n_experts) // what comes from the storage takes its share of the memory's speed
+        s += r->bytes / memory_rate(f->probe, f->threads);
     if (f->budget->n_spaces && w->neurons > 0 && !f->plan->all_resident) {
         s += w->neurons * LISTS_S;
         if (guesses(f))
@@ -281,12 +289,30 @@ static double reading_s(const struct hearth_forecast_params *f, const struct rea
     return s;
 }
 
+// Steps that read experts ahead: each layer takes as long as what takes longer there, computing it or reading the
+// experts of the next. One layer misses many, the next one none, as chance has it (Poisson). Those that nobody
+// guessed are waited for while computing. Returns what is hidden of a step.
+static double hidden_ahead(const struct hearth_forecast_params *f, const struct reading *r, double compute)
+{
+    const double layers = f->budget->n_layers, busy = compute / layers,
+                 late = EXPERTS_UNGUESSED * r->expert_s,
+                 dense = r->storage_s / layers - r->experts * r->expert_s;
+    const uint32_t all = f->budget->n_experts; // of which no layer reads more
+    double p = exp(-r->experts), left = 1, step = 0;
+    for (uint32_t m = 0; m <= all; p *= r->experts / ++m) {
+        const double share = m < all ? p : left;
+        step += share * fmax(busy + m * late, dense + m * r->expert_s);
+        left -= share;
+    }
+    return compute + r->storage_s - layers * step;
+}
+
 static double shows(const struct hearth_forecast_params *f)
 {
     const struct hearth_budget_params *b = f->budget;
     if (b->n_spaces && !f->look_ahead)
         return SHOWS_ALL;
-    if (b->n_experts)
+    if (b->n_experts && !f->look_ahead)
         return SHOWS_EXPERTS;
     return b->n_spaces && b->spaces[0].visit < 1 ? SHOWS_EXPERT_NEURONS : SHOWS_AHEAD;
 }
@@ -309,11 +335,12 @@ void hearth_forecast(const struct hearth_forecast_params *f, struct hearth_forec
     out->asked = r.asked;
     if (r.asked > 0)
         out->hit_rate = r.missed < r.asked ? 1 - r.missed / r.asked : 0;
-    const double longer = fmax(out->compute_s, out->storage_s),
-                 shorter = fmin(out->compute_s, out->storage_s);
-    const double shown = shorter > 0 ? shows(f) * shorter : 0;
-    out->hidden_s = shorter - shown;
-    out->tokens_per_second = f->tokens / (longer + shown);
+    const double shorter = fmin(out->compute_s, out->storage_s);
+    if (f->plan && f->budget->n_experts && f->look_ahead)
+        out->hidden_s = hidden_ahead(f, &r, out->compute_s);
+    else if (shorter > 0)
+        out->hidden_s = (1 - shows(f)) * shorter;
+    out->tokens_per_second = f->tokens / (out->compute_s + out->storage_s - out->hidden_s);
 }
 
 // ---- prompts
