@@ -52,8 +52,8 @@ function runWithin(model, ram, n) {
     return s.streaming?.io ? s : null;
 }
 
-// What steps take when the caches are full, {tokens, seconds, bytes, reads, f: the forecast}; null where all weights fit;
-// {why} where there is nothing to compare.
+// What a token takes when the caches are full, {ms, bytes, reads, f: the forecast}; null where all weights fit; {why} where
+// there is nothing to compare.
 function measureWithin(model, ram, tokens) {
     const s = runWithin(model, ram, 2 * Math.max(tokens, leastFilling));
     if (!s)
@@ -61,14 +61,13 @@ function measureWithin(model, ram, tokens) {
     if (!s.forecast)
         return { why: "the machine was too busy to be measured" };
     const t = s.streaming, bytes = t.late_read_bytes_per_token;
-    return { tokens, seconds: tokens * t.late_ms_per_token_p50 / 1e3, bytes: tokens * bytes,
-             reads: tokens * (bytes ? bytes * t.reads / t.read_bytes : 0), f: s.forecast };
+    return { ms: t.late_ms_per_token_p50, bytes, reads: bytes ? bytes * t.reads / t.read_bytes : 0, f: s.forecast };
 }
 
 function rowOf(model, ram, share) {
     for (let i = 0; i < attempts; i++) {
         const first = planAnew(model, ram), before = first.tokens_per_second;
-        const m = measureWithin(model, ram, Math.max(8, Math.min(o.gen, Math.round(before * o.seconds))));
+        const tokens = Math.max(8, Math.min(o.gen, Math.round(before * o.seconds))), m = measureWithin(model, ram, tokens);
         if (!m)
             return null;
         if (m.why) {
@@ -81,13 +80,13 @@ function rowOf(model, ram, share) {
             continue;
         }
         return {
-            model: basename(model), ram, share, tokens: m.tokens,
-            tokens_per_second: m.tokens / m.seconds, forecast: m.f.tokens_per_second,
-            mb_per_token: m.bytes / m.tokens / 1e6, mb_forecast: m.f.read_bytes_per_token / 1e6,
-            reads_per_token: m.reads / m.tokens, reads_forecast: m.f.reads_per_token,
+            model: basename(model), ram, share, tokens,
+            tokens_per_second: 1e3 / m.ms, forecast: m.f.tokens_per_second,
+            mb_per_token: m.bytes / 1e6, mb_forecast: m.f.read_bytes_per_token / 1e6,
+            reads_per_token: m.reads, reads_forecast: m.f.reads_per_token,
             computing_ms: (first.compute_ms_per_step + last.compute_ms_per_step) / 2,
             reading_ms: (first.storage_ms_per_step + last.storage_ms_per_step) / 2,
-            error: m.f.tokens_per_second / (m.tokens / m.seconds) - 1,
+            error: m.f.tokens_per_second * m.ms / 1e3 - 1,
         };
     }
     return null;

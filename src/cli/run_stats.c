@@ -254,26 +254,24 @@ static int compare(const void *a, const void *b)
     return x->ns < y->ns ? -1 : x->ns > y->ns;
 }
 
-// Nearest-rank percentile of the sorted step times, in milliseconds; null without steps.
-static json_t *percentile(const struct hearth_run_stats *s, size_t p)
+// Nearest-rank percentile of n sorted step times, in milliseconds; null without any.
+static json_t *percentile(const struct hearth_run_step *sorted, size_t n, size_t p)
+{
+    if (!n)
+        return json_null();
+    const size_t rank = (n * p + 99) / 100;
+    return json_real((double)sorted[rank - 1].ns / 1e6);
+}
+
+// The median of the second half, which it sorts; null where there is none.
+static json_t *late_median(struct hearth_run_stats *s)
 {
     if (!s->n_steps)
         return json_null();
-    size_t rank = (s->n_steps * p + 99) / 100;
-    return json_real((double)s->steps[rank - 1].ns / 1e6);
-}
-
-// The median of the second half, which it sorts; null with fewer than two steps.
-static json_t *late_median(struct hearth_run_stats *s)
-{
-    if (s->n_steps < 2)
-        return json_null();
     struct hearth_run_step *first = half_of(s) + 1;
     const size_t n = (size_t)(s->steps + s->n_steps - first);
-    if (!n)
-        return json_null();
     qsort(first, n, sizeof *first, compare);
-    return json_real((double)first[(n - 1) / 2].ns / 1e6);
+    return percentile(first, n, 50);
 }
 
 static json_t *rate(uint64_t n, uint64_t ns)
@@ -381,9 +379,9 @@ void hearth_run_stats_json(struct hearth_run_stats *s)
                   "stop", stop_name(s->stop),                                            //
                   "prompt_tokens_per_second", rate(e->prompt_tokens, e->prompt_ns),      //
                   "tokens_per_second", rate(e->step_tokens, e->step_ns),                 //
-                  "ms_per_token_p50", percentile(s, 50),                                 //
-                  "ms_per_token_p90", percentile(s, 90),                                 //
-                  "ms_per_token_p99", percentile(s, 99),                                 //
+                  "ms_per_token_p50", percentile(s->steps, s->n_steps, 50),              //
+                  "ms_per_token_p90", percentile(s->steps, s->n_steps, 90),              //
+                  "ms_per_token_p99", percentile(s->steps, s->n_steps, 99),              //
                   "gb_per_second", e->steps ? json_real(gb_per_second(s)) : json_null(), //
                   "load_ms", (double)s->load_ns / 1e6,                                   //
                   "measure_ms", (double)s->measure_ns / 1e6,                             //

@@ -312,7 +312,7 @@ static double shows(const struct hearth_forecast_params *f)
     const struct hearth_budget_params *b = f->budget;
     if (b->n_spaces && !f->look_ahead)
         return SHOWS_ALL;
-    if (b->n_experts && !f->look_ahead)
+    if (b->n_experts)
         return SHOWS_EXPERTS;
     return b->n_spaces && b->spaces[0].visit < 1 ? SHOWS_EXPERT_NEURONS : SHOWS_AHEAD;
 }

@@ -357,8 +357,9 @@ static double play(double missed, double compute_s, double read_s)
 {
     const int layers = EXPERT_LAYERS * 400;
     uint64_t random = 5;
-    double now = 0, storage = 0,
-           there = 0; // when the storage is free; when what was asked for ahead is there
+    double now = 0;
+    double storage = 0; // when it is free
+    double there = 0;   // when what was asked for ahead is there
     for (int l = 0; l < layers; l++) {
         int late = 0, ahead = 0;
         for (int e = 0; e < EXPERTS; e++)
