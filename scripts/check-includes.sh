@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-rooms=(base quant gguf kernels text grammar sample model accel store sparse plan weights engine convert synth schema calls serve cli)
+rooms=(base quant gguf kernels text grammar sample model accel store sparse plan weights engine draft convert synth schema calls serve cli)
 declare -A rank
 for i in "${!rooms[@]}"; do
     rank[${rooms[i]}]=$i

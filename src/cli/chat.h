@@ -7,6 +7,7 @@
 
 #include "cli/common.h"
 #include "cli/run_stats.h"
+#include "draft/draft.h"
 #include "engine/outlook.h"
 #include "hearth.h"
 
@@ -19,7 +20,8 @@ struct chat {
     struct hearth_grammar *grammar; // NULL: there is none
     json_t *messages, *variables;   // an array, and an object for the template
     struct hearth_buffer answer;    // that is being generated
-    int seq;
+    struct hearth_drafted tokens;   // the sequence's, and the one behind them
+    struct hearth_pace pace;
     // Tokens that the sequence holds as parts of a prompt. An answer's own tokens follow them there,
     // evaluated one by one as steps: these are evaluated again when the answer becomes part of a prompt, so
     // that no text depends on whether something was kept.

@@ -194,12 +194,13 @@ static int evaluate_prompt(struct chat *c, const struct prompt *p)
     size_t kept = 0;
     while (kept < c->n_prompt && kept + 1 < p->n && c->prompt[kept] == p->tokens[kept])
         kept++;
-    if (hearth_seq_truncate(c->session, c->seq, (int)kept, &err))
+    if (hearth_seq_truncate(c->session, c->tokens.seq, (int)kept, &err))
         return hearth_cli_fail(&err);
     c->n_prompt = kept;
     const uint64_t start = hearth_now_ns();
     hearth_progress_begin(HEARTH_PROGRESS_TOKENS, (double)(p->n - kept), "prompt");
-    const int rc = hearth_prompt(c->session, c->seq, p->tokens + kept, (int)(p->n - kept), NULL, NULL, &err);
+    const int rc =
+        hearth_prompt(c->session, c->tokens.seq, p->tokens + kept, (int)(p->n - kept), NULL, NULL, &err);
     hearth_progress_end();
     if (rc == HEARTH_E_INTERRUPTED) {
         hearth_cli_info("stopped; the chat is as it was before");
@@ -232,36 +233,52 @@ static int take_text(struct generation *g, const char *text, size_t n)
     return print(&g->printer, text, n) ? HEARTH_EXIT_OK : HEARTH_EXIT_FAILURE;
 }
 
-// Chooses a token and prints its text.
-static int take_token(struct generation *g, hearth_token *token)
+// Chooses a token by a row of logits, the one behind `at` guesses, and prints its text. *more: there is another row.
+static int take_token(struct generation *g, const float *logits, int at, bool *more)
 {
     struct chat *c = g->c;
     const char *text;
-    *token = hearth_sample(g->sampler, hearth_logits(c->session, 0));
-    if (*token < 0) {
+    *more = false;
+    const hearth_token token = hearth_sample(g->sampler, logits);
+    if (token < 0) {
         g->stop = hearth_sampler_may_end(g->sampler) ? HEARTH_STOP_EOS : HEARTH_STOP_GRAMMAR;
         return HEARTH_EXIT_OK;
     }
-    hearth_sampler_accept(g->sampler, *token);
+    hearth_sampler_accept(g->sampler, token);
+    if (!hearth_drafted_take(&c->tokens, &c->pace, at, token, more))
+        return hearth_cli_error("no memory for the answer's tokens");
     c->last.answer++;
-    if (!c->o.ignore_eos && hearth_token_is_eog(c->model, *token)) {
+    if (!c->o.ignore_eos && hearth_token_is_eog(c->model, token)) {
         g->stop = HEARTH_STOP_EOS;
         return HEARTH_EXIT_OK;
     }
-    const size_t n = hearth_stream_push(g->stream, *token, &text);
+    const size_t n = hearth_stream_push(g->stream, token, &text);
     const int status = take_text(g, text, n);
     if (c->last.answer == (uint64_t)c->o.n_predict)
         g->stop = HEARTH_STOP_LENGTH;
-    else if (hearth_seq_length(c->session, c->seq) >= hearth_session_n_ctx(c->session))
+    else if (c->tokens.n > hearth_session_n_ctx(c->session))
         g->stop = HEARTH_STOP_CONTEXT;
     return status;
 }
 
-static int evaluate_token(struct generation *g, hearth_token token)
+// Tokens that the next step may give.
+static int step_room(const struct chat *c)
+{
+    int64_t room = hearth_session_n_ctx(c->session) - c->tokens.n + 1;
+    if (c->o.n_predict > 0 && c->o.n_predict - (int64_t)c->last.answer < room)
+        room = c->o.n_predict - (int64_t)c->last.answer;
+    const int64_t most = hearth_cli_drafts(&c->o, c->model) + 1;
+    return (int)(room < most ? room : most);
+}
+
+// Evaluates the last token, and guesses behind it.
+static int step(struct generation *g)
 {
     struct chat *c = g->c;
+    struct hearth_drafted *tokens = &c->tokens;
     struct hearth_error err = {0};
-    const int rc = hearth_step(c->session, &c->seq, &token, 1, &err);
+    tokens->room = step_room(c);
+    const int rc = hearth_drafted_step(c->session, &c->pace, &tokens, 1, &err);
     if (rc == HEARTH_E_INTERRUPTED)
         g->stop = HEARTH_STOP_INTERRUPTED;
     else if (rc == HEARTH_E_KV_FULL)
@@ -271,18 +288,22 @@ static int evaluate_token(struct generation *g, hearth_token token)
     return HEARTH_EXIT_OK;
 }
 
+// A step, and what it gives: a token, and more where guesses came true.
 static int extend(struct generation *g)
 {
+    struct chat *c = g->c;
+    struct hearth_error err = {0};
     const uint64_t start = hearth_now_ns();
-    hearth_token token;
-    int status = take_token(g, &token);
-    if (status || g->stop != HEARTH_STOP_NONE)
+    int at = 0, status = step(g);
+    for (bool more = true; more && !status && g->stop == HEARTH_STOP_NONE; at++)
+        status = take_token(g, hearth_logits(c->session, c->tokens.row + at), at, &more);
+    if (status || !at)
         return status;
-    status = evaluate_token(g, token);
-    if (!status && g->stop == HEARTH_STOP_NONE && g->c->o.stats == HEARTH_STATS_JSON &&
-        !hearth_run_stats_add(&g->c->stats, g->c->session, hearth_now_ns() - start))
-        status = hearth_cli_error("no memory for the statistics");
-    return status;
+    if (hearth_drafted_end(c->session, &c->tokens, &err))
+        return hearth_cli_fail(&err);
+    return hearth_run_stats_add(&c->stats, c->session, 1, at, hearth_now_ns() - start)
+               ? HEARTH_EXIT_OK
+               : hearth_cli_error("no memory for the statistics");
 }
 
 // Where nobody types, an answer that is stopped ends everything.
@@ -338,6 +359,10 @@ static int open_generation(struct generation *g, const struct prompt *p)
     hearth_cli_sampling_free(&sampling);
     for (size_t i = 0; !status && i < p->n; i++)
         hearth_sampler_accept_prompt(g->sampler, p->tokens[i]);
+    c->tokens.n = 0;
+    c->tokens.draft = (struct hearth_draft){0};
+    if (!status && !hearth_drafted_add(&c->tokens, p->tokens, (int)p->n))
+        status = hearth_cli_error("no memory for the answer's tokens");
     return status;
 }
 
@@ -353,6 +378,9 @@ static int generate(struct chat *c, const struct prompt *p)
         status = hearth_cli_error("no memory for the answer");
     if (!status && c->dims && p->thinks)
         dim(true);
+    bool more;
+    if (!status && c->o.n_predict)
+        status = take_token(&g, hearth_logits(c->session, 0), 0, &more);
     while (!status && g.stop == HEARTH_STOP_NONE && c->o.n_predict)
         status = extend(&g);
     if (!status) {
@@ -386,7 +414,7 @@ static void report_reading(const struct chat *c, bool all)
     char bytes[32], of[32], forecast[100] = "";
     hearth_session_stats(c->session, &s, sizeof s);
     hearth_session_streaming_stats(c->session, &t, sizeof t);
-    const uint64_t tokens = s.step_tokens - (all ? 0 : c->read_before.tokens),
+    const uint64_t tokens = c->stats.step_tokens - (all ? 0 : c->read_before.tokens),
                    read = t.step_read_bytes - (all ? 0 : c->read_before.bytes),
                    waited = t.step_wait_ns - (all ? 0 : c->read_before.wait_ns),
                    ns = s.step_ns - (all ? 0 : c->read_before.ns);
@@ -397,7 +425,8 @@ static void report_reading(const struct chat *c, bool all)
     if (c->has_forecast)
         snprintf(forecast, sizeof forecast, "; forecast: %.2f tok/s, %s for a token",
                  c->forecast.forecast.tokens_per_second, of);
-    const bool fills = hearth_run_stats_fills(&t, s.step_tokens, c->has_forecast ? &c->forecast : NULL);
+    const bool fills =
+        hearth_run_stats_fills(&t, c->stats.step_tokens, c->has_forecast ? &c->forecast : NULL);
     hearth_cli_info("read by %s: %s for a token%s; waited for storage %.0f %% of the time%s", t.io, bytes,
                     fills ? HEARTH_FILLS : "", 100.0 * (double)waited / (double)ns, forecast);
 }
@@ -408,7 +437,7 @@ static void begin_reading(struct chat *c)
     struct hearth_stats s;
     hearth_session_stats(c->session, &s, sizeof s);
     hearth_session_streaming_stats(c->session, &t, sizeof t);
-    c->read_before.tokens = s.step_tokens;
+    c->read_before.tokens = c->stats.step_tokens;
     c->read_before.bytes = t.step_read_bytes;
     c->read_before.wait_ns = t.step_wait_ns;
     c->read_before.ns = s.step_ns;
@@ -425,8 +454,8 @@ void hearth_chat_report(const struct chat *c, bool all)
         (unsigned long long)prompt, plural((int64_t)prompt),
         per_second(prompt, all ? c->all.prompt_ns : c->last.prompt_ns), (unsigned long long)kept,
         (unsigned long long)answer, plural((int64_t)answer),
-        per_second(answer, all ? c->all.answer_ns : c->last.answer_ns), hearth_seq_length(c->session, c->seq),
-        (int)room(c), memory);
+        per_second(answer, all ? c->all.answer_ns : c->last.answer_ns),
+        hearth_seq_length(c->session, c->tokens.seq), (int)room(c), memory);
     report_reading(c, all);
 }
 

@@ -44,8 +44,9 @@ static int open_session(struct chat *c)
     if (status)
         return status;
     hearth_cli_note_unused(&c->o, c->session);
-    c->seq = hearth_seq_new(c->session, &err);
-    if (c->seq < 0)
+    hearth_pace_begin(&c->pace, hearth_draft_each(c->model));
+    c->tokens.seq = hearth_seq_new(c->session, &err);
+    if (c->tokens.seq < 0)
         return hearth_cli_fail(&err);
     c->prompt = hearth_calloc((size_t)hearth_session_n_ctx(c->session), sizeof *c->prompt);
     return c->prompt ? HEARTH_EXIT_OK : hearth_cli_error("no memory for the prompt");
@@ -78,6 +79,7 @@ static void report_stats(struct chat *c)
     hearth_run_stats_take(s, c->model, c->session);
     s->n_threads = hearth_cli_threads(&c->o);
     s->n_sequences = 1;
+    s->pace = &c->pace;
     s->generated = c->all.answer;
     s->forecast = c->has_forecast ? &c->forecast : NULL;
     s->best = -1;
@@ -99,6 +101,7 @@ static void close_chat(struct chat *c)
     json_decref(c->variables);
     hearth_run_stats_free(&c->stats);
     free(c->prompt);
+    hearth_drafted_free(&c->tokens);
     free(c->file);
     free(c->gbnf.data);
     free(c->answer.data);
@@ -231,7 +234,7 @@ int hearth_cmd_chat(const struct hearth_options *o)
         return hearth_cli_usage(cmd, "-sys and -sysf exclude each other");
     if (o->chat_template && o->chat_template_file)
         return hearth_cli_usage(cmd, "--chat-template and --chat-template-file exclude each other");
-    struct chat c = {.o = *o, .messages = json_array(), .seq = -1};
+    struct chat c = {.o = *o, .messages = json_array(), .tokens.seq = -1};
     bool given = false;
     c.terminal = hearth_console_is_terminal(0);
     c.dims = hearth_console_is_terminal(1);

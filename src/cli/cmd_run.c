@@ -16,16 +16,17 @@
 #include "cli/machine.h"
 #include "cli/sampling.h"
 #include "cli/run_stats.h"
+#include "draft/draft.h"
 
 // One continuation.
 struct line {
     struct hearth_sampler *sampler;
     struct hearth_stream *stream;
-    struct hearth_buffer text; // the text, kept until the end if there are several; else only its
-                               // last byte counts
-    int seq, n;                // sequence in the session; tokens generated
-    hearth_token last;
-    double log_prob; // sum over the tokens
+    struct hearth_buffer text;    // the text, kept until the end if there are several; else only its
+                                  // last byte counts
+    struct hearth_drafted tokens; // the prompt's, and those that were generated
+    int n;                        // these
+    double log_prob;              // sum over the tokens
     enum hearth_stop stop;
 };
 
@@ -42,6 +43,7 @@ struct run {
     struct line *lines;
     float *prompt_logits; // [n_vocab] after the prompt's last token, if they were written out too
     bool in_prompt;
+    struct hearth_pace pace;
     FILE *logits_out;
     struct hearth_run_stats stats;
     struct hearth_prospect prospect; // what stats.forecast points to, if there is one
@@ -85,51 +87,78 @@ static hearth_token choose(struct run *r, struct line *line, const float *logits
     return token;
 }
 
-// Chooses the next token of one continuation from its row of logits. Sets line->stop if it was the last.
-static int extend(struct run *r, struct line *line, const float *logits)
+// Tokens that the next step may give the continuation.
+static int room_of(const struct run *r, const struct line *line)
 {
-    line->last = choose(r, line, logits);
-    if (line->last < 0) {
+    int64_t room = hearth_session_n_ctx(r->session) - line->tokens.n + 1;
+    if (r->o->n_predict > 0 && r->o->n_predict - line->n < room)
+        room = r->o->n_predict - line->n;
+    const int64_t most = hearth_cli_drafts(r->o, r->model) + 1;
+    return (int)(room < most ? room : most);
+}
+
+// Chooses the next token of one continuation from its row of logits, the one behind `at` guesses. Sets line->stop
+// if it was the last, else *more: there is another row.
+static int extend(struct run *r, struct line *line, const float *logits, int at, bool *more)
+{
+    *more = false;
+    const hearth_token token = choose(r, line, logits);
+    if (token < 0) {
         line->stop = hearth_sampler_may_end(line->sampler) ? HEARTH_STOP_EOS : HEARTH_STOP_GRAMMAR;
         return HEARTH_EXIT_OK;
     }
     line->n++;
-    if (!r->o->ignore_eos && hearth_token_is_eog(r->model, line->last)) {
+    if (!hearth_drafted_take(&line->tokens, &r->pace, at, token, more))
+        return hearth_cli_error("no memory for the generated tokens");
+    if (!r->o->ignore_eos && hearth_token_is_eog(r->model, token)) {
         line->stop = HEARTH_STOP_EOS;
         return HEARTH_EXIT_OK;
     }
     const char *text;
-    size_t n = hearth_stream_push(line->stream, line->last, &text);
+    size_t n = hearth_stream_push(line->stream, token, &text);
     int status = put_text(r, line, text, n);
     if (line->n == r->o->n_predict)
         line->stop = HEARTH_STOP_LENGTH;
-    else if (hearth_seq_length(r->session, line->seq) >= hearth_session_n_ctx(r->session))
+    else if (line->tokens.n > hearth_session_n_ctx(r->session))
         line->stop = HEARTH_STOP_CONTEXT;
     return status;
 }
 
-// Evaluates the last token of every continuation that goes on. rows[i] becomes the line of logits row i. They
-// all stop when there is no room for all of them, and when the user wants it.
-static int step(struct run *r, struct line **rows, int n)
+// Takes what the last step gives a continuation: a token, and more where guesses came true. Adds to *taken the rows of
+// which something came.
+static int take_step(struct run *r, struct line *line, int *taken)
 {
-    int seqs[256];
-    hearth_token tokens[256];
+    struct hearth_error err = {0};
+    int status = HEARTH_EXIT_OK;
+    bool more = true;
+    for (int at = 0; more && !status && line->stop == HEARTH_STOP_NONE; at++) {
+        const float *logits = hearth_logits(r->session, line->tokens.row + at);
+        status = write_logits(r, logits);
+        if (!status)
+            status = extend(r, line, logits, at, &more);
+        ++*taken;
+    }
+    if (!status && hearth_drafted_end(r->session, &line->tokens, &err))
+        status = hearth_cli_fail(&err);
+    return status;
+}
+
+// Evaluates the last token of every continuation that goes on. They all stop when there is no room for all of them,
+// and when the user wants it.
+static int step(struct run *r, struct line **lines, int n)
+{
+    struct hearth_drafted *texts[256];
     struct hearth_error err = {0};
     for (int i = 0; i < n; i++) {
-        seqs[i] = rows[i]->seq;
-        tokens[i] = rows[i]->last;
+        texts[i] = &lines[i]->tokens;
+        texts[i]->room = room_of(r, lines[i]);
     }
-    const int rc = hearth_step(r->session, seqs, tokens, n, &err);
+    const int rc = hearth_drafted_step(r->session, &r->pace, texts, n, &err);
     for (int i = 0; i < n && rc == HEARTH_E_KV_FULL; i++)
-        rows[i]->stop = HEARTH_STOP_CACHE;
+        lines[i]->stop = HEARTH_STOP_CACHE;
     for (int i = 0; i < n && rc == HEARTH_E_INTERRUPTED; i++)
-        rows[i]->stop = HEARTH_STOP_INTERRUPTED;
-    if (rc)
-        return rc == HEARTH_E_KV_FULL ? HEARTH_EXIT_OK : hearth_cli_fail(&err);
-    int status = HEARTH_EXIT_OK;
-    for (int i = 0; i < n && !status; i++)
-        status = write_logits(r, hearth_logits(r->session, i));
-    return status;
+        lines[i]->stop = HEARTH_STOP_INTERRUPTED;
+    return rc && rc != HEARTH_E_KV_FULL ? hearth_cli_fail(&err) : HEARTH_EXIT_OK;
 }
 
 // Tokens that may be generated; 0 where nobody has said how many.
@@ -138,40 +167,52 @@ static double most_tokens(const struct run *r)
     return r->o->n_predict > 0 ? (double)r->o->n_predict * r->n_lines : 0;
 }
 
+// Tokens of all continuations.
+static int count_tokens(const struct run *r)
+{
+    int n = 0;
+    for (int i = 0; i < r->n_lines; i++)
+        n += r->lines[i].n;
+    return n;
+}
+
+// A step of all continuations that go on: lines[0..*n), which become those that still do.
+static int grow(struct run *r, struct line **lines, int *n)
+{
+    const uint64_t start = hearth_now_ns();
+    const int stepped = *n;
+    int taken = 0, status = step(r, lines, stepped);
+    if (status || lines[0]->stop != HEARTH_STOP_NONE) {
+        *n = 0;
+        return status;
+    }
+    *n = 0;
+    for (int i = 0; i < stepped && !status; i++) {
+        status = take_step(r, lines[i], &taken);
+        if (lines[i]->stop == HEARTH_STOP_NONE)
+            lines[(*n)++] = lines[i];
+    }
+    hearth_progress_set(count_tokens(r));
+    if (!status && !hearth_run_stats_add(&r->stats, r->session, stepped, taken, hearth_now_ns() - start))
+        status = hearth_cli_error("no memory for the statistics");
+    return status;
+}
+
 static int generate(struct run *r)
 {
-    struct line *rows[256];
-    int n_rows = r->n_lines, status = HEARTH_EXIT_OK;
-    for (int i = 0; i < n_rows; i++)
-        rows[i] = &r->lines[i];
-    const float *first = end_of_prompt(r);
+    struct line *lines[256];
+    int n = 0, status = HEARTH_EXIT_OK;
+    bool more;
     // Text that is seen as it comes needs no other sign of life.
-    if (n_rows > 1 || !hearth_terminal_shows_text())
+    if (r->n_lines > 1 || !hearth_terminal_shows_text())
         hearth_progress_begin(HEARTH_PROGRESS_TOKENS, most_tokens(r), "generating");
-    uint64_t start = hearth_now_ns();
-
-    while (!status && n_rows) {
-        int going_on = 0, n_tokens = 0;
-        for (int i = 0; i < n_rows && !status; i++) {
-            status = extend(r, rows[i], first ? first : hearth_logits(r->session, i));
-            if (rows[i]->stop == HEARTH_STOP_NONE)
-                rows[going_on++] = rows[i];
-        }
-        for (int i = 0; i < r->n_lines; i++)
-            n_tokens += r->lines[i].n;
-        hearth_progress_set(n_tokens);
-        first = NULL;
-        n_rows = going_on;
-        if (status || !n_rows)
-            break;
-        status = step(r, rows, n_rows);
-        if (rows[0]->stop != HEARTH_STOP_NONE)
-            break;
-        uint64_t now = hearth_now_ns();
-        if (!status && !hearth_run_stats_add(&r->stats, r->session, now - start))
-            status = hearth_cli_error("no memory for the statistics");
-        start = now;
+    for (int i = 0; i < r->n_lines && !status; i++) {
+        status = extend(r, &r->lines[i], end_of_prompt(r), 0, &more);
+        if (r->lines[i].stop == HEARTH_STOP_NONE)
+            lines[n++] = &r->lines[i];
     }
+    while (!status && n)
+        status = grow(r, lines, &n);
     hearth_progress_end();
     return status;
 }
@@ -207,7 +248,7 @@ static int evaluate_prompt(struct run *r)
     int seq = hearth_seq_new(r->session, &err);
     if (seq < 0)
         return hearth_cli_fail(&err);
-    r->lines[0].seq = seq;
+    r->lines[0].tokens.seq = seq;
     if (r->n_prompt > (size_t)hearth_session_n_ctx(r->session))
         return hearth_cli_error("the prompt has %zu tokens but the context only %d: use a larger -c",
                                 r->n_prompt, hearth_session_n_ctx(r->session));
@@ -226,8 +267,9 @@ static int fork_lines(struct run *r)
 {
     struct hearth_error err = {0};
     for (int i = 1; i < r->n_lines; i++) {
-        r->lines[i].seq = hearth_seq_fork(r->session, r->lines[0].seq, (int)r->n_prompt, &err);
-        if (r->lines[i].seq < 0)
+        struct hearth_drafted *tokens = &r->lines[i].tokens;
+        tokens->seq = hearth_seq_fork(r->session, r->lines[0].tokens.seq, (int)r->n_prompt, &err);
+        if (tokens->seq < 0)
             return hearth_cli_fail(&err);
     }
     return HEARTH_EXIT_OK;
@@ -311,6 +353,10 @@ static int open_lines(struct run *r)
         }
         for (size_t k = 0; k < r->n_prompt; k++)
             hearth_sampler_accept_prompt(line->sampler, r->prompt[k]);
+        if (!hearth_drafted_add(&line->tokens, r->prompt, (int)r->n_prompt)) {
+            status = hearth_cli_error("no memory for the tokens of a text");
+            break;
+        }
         // The seed of the next continuation. UINT32_MAX would mean a random one.
         sampling.params.seed = (uint32_t)(((uint64_t)hearth_sampler_seed(line->sampler) + 1) % UINT32_MAX);
     }
@@ -362,6 +408,7 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
     if (r->o->trace && hearth_session_trace(r->session, r->o->trace, &err))
         return hearth_cli_fail(&err);
     hearth_cli_note_unused(r->o, r->session);
+    hearth_pace_begin(&r->pace, hearth_draft_each(r->model));
     r->stats.load_ns = hearth_now_ns() - start;
     r->stats.measure_ns = hearth_cli_machine_ns();
 
@@ -383,6 +430,7 @@ static void close_all(struct run *r)
     for (int i = 0; r->lines && i < r->n_lines; i++) {
         hearth_sampler_close(&r->lines[i].sampler);
         hearth_stream_close(&r->lines[i].stream);
+        hearth_drafted_free(&r->lines[i].tokens);
         free(r->lines[i].text.data);
     }
     free(r->lines);
@@ -488,6 +536,7 @@ static void report(struct run *r)
     hearth_run_stats_take(s, r->model, r->session);
     s->n_threads = hearth_cli_threads(r->o);
     s->n_sequences = r->n_lines;
+    s->pace = &r->pace;
     s->seed = hearth_sampler_seed(r->lines[0].sampler);
     s->random = r->o->temp > 0;
     s->n_prompt = r->n_prompt;

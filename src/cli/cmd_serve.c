@@ -40,6 +40,7 @@ struct serve {
     char name[256];
     struct hearth_model *model;
     struct hearth_session *session;
+    int n_guesses; // tokens that are guessed ahead for each text, at most
     struct hearth_chat_template *template;
     struct hearth_sampling sampling;
     struct hearth_cli_adapters adapters;
@@ -140,6 +141,7 @@ static int open_session(struct serve *s)
         params.kv_tokens = room > MOST_KV_TOKENS ? MOST_KV_TOKENS : (int)room;
     hearth_cli_fit_ubatch(&params, s->model, o);
     const int status = hearth_cli_fit_or_pack(&params, &s->model, o, NULL);
+    s->n_guesses = params.max_steps ? hearth_cli_drafts(o, s->model) : 0; // there may be no room for them
     return status ? status : hearth_cli_open_session(&s->session, s->model, &params);
 }
 
@@ -164,6 +166,7 @@ static int start(struct serve *s)
                                          .template_variables = s->variables_text,
                                          .sampling = &s->sampling.params,
                                          .n_predict = (int)s->o->n_predict,
+                                         .n_guesses = s->n_guesses,
                                          .pooling = hearth_cli_pooling(s->o, s->model),
                                          .adapters = s->adapters.list,
                                          .n_adapters = s->adapters.n};

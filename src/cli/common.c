@@ -18,6 +18,7 @@
 #include "cli/folder_models.h"
 #include "cli/machine.h"
 #include "cli/wrap.h"
+#include "draft/draft.h"
 #include "model/model.h"
 #include "plan/chart.h"
 #include "store/store.h"
@@ -631,6 +632,11 @@ struct hearth_session_params hearth_cli_session_params(const struct hearth_optio
     params.sparsity_share = (float)o->sparsity_threshold.share;
     hearth_cli_choose_device(o, &params);
     return params;
+}
+
+int hearth_cli_drafts(const struct hearth_options *o, const struct hearth_model *model)
+{
+    return o->trace ? 0 : hearth_draft_most(model, (int)o->draft_max); // a trace has the text's tokens alone
 }
 
 enum hearth_pooling hearth_cli_pooling(const struct hearth_options *o, const struct hearth_model *model)

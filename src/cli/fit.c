@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/pack_cache.h"
+#include "draft/draft.h"
 #include "model/model.h"
 #include "model/pack.h"
 
@@ -159,6 +160,25 @@ static void make_room(struct hearth_session_params *params, const struct hearth_
     }
 }
 
+// Room for guesses in the session's steps, where it changes nothing else. Rows of a step share whole layers that are
+// read, but experts and neurons hardly.
+static void fit_drafts(struct hearth_session_params *params, const struct hearth_model *model,
+                       const struct hearth_options *o, struct hearth_fit *fit)
+{
+    struct hearth_session_params more = *params;
+    struct hearth_fit with;
+    const int texts = o->n_parallel > 0 ? (int)o->n_parallel : 1, guesses = hearth_cli_drafts(o, model);
+    const bool by_parts = model->pack || model->hp.n_expert;
+    if (!guesses || texts + guesses > HEARTH_DRAFT_ROWS || fit->kind == HEARTH_FIT_NOT ||
+        (fit->kind == HEARTH_FIT_STREAMS && by_parts))
+        return;
+    more.max_steps = texts + guesses;
+    if (try(&more, model, &with) && with.kind == fit->kind) {
+        *params = more;
+        *fit = with;
+    }
+}
+
 // A step reads so little less that it is no gain.
 #define SAME 0.99
 
@@ -194,6 +214,8 @@ void hearth_cli_fit(struct hearth_session_params *params, const struct hearth_mo
     hearth_cli_warn_threshold(model, params);
     if (tried && fit.kind == HEARTH_FIT_NOT && (!o->ram.bytes || fit.ram < o->ram.bytes))
         make_room(params, model, o, &fit);
+    if (tried)
+        fit_drafts(params, model, o, &fit);
     if (tried)
         say_ram(o, &fit);
     if (fit.kind == HEARTH_FIT_STREAMS) {

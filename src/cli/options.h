@@ -109,7 +109,7 @@ struct hearth_options {
     int activation; // index in the choices of --activation; 0: what the model says
     bool escape, no_escape, no_bos, no_parse_special, parse_special, special, ignore_eos, json, verify, quiet,
         verbose, pure, ids, pieces, show_count;
-    int64_t n_predict, n_parallel, chunks, repetitions, depth;
+    int64_t n_predict, draft_max, n_parallel, chunks, repetitions, depth;
     struct hearth_int_list bench_prompt, bench_gen, bench_parallel;
     struct hearth_int_list bench_depth, bench_threads, bench_ubatch, bench_type_k, bench_type_v;
     double recall, predictor_share; // percent

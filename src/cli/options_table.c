@@ -234,6 +234,11 @@ const struct hearth_option hearth_option_table[] = {
     {"-n, --predict", "--n-predict", HEARTH_OPTION_TOKENS, "N", "-1", NULL, -1, INT_LIMIT, GENERATE,
      "Generation", "tokens to generate; -1: until the model ends its text or the context is full",
      AT(n_predict)},
+    {"--draft-max", "--draft, --draft-n", HEARTH_OPTION_INT, "N", "15", NULL, 0, 1048576, GENERATE,
+     "Generation",
+     "tokens that are guessed ahead at most, by what followed the last ones before; 0: none. Guesses are checked, "
+     "several in a step, where that saves time. No text depends on it",
+     AT(draft_max)},
     {"-np, --parallel", NULL, HEARTH_OPTION_INT, "N", "1", NULL, 1, 256, RUN, "Generation",
      "generate N continuations of the prompt together, with seeds S, S+1, ...; they are printed one after "
      "the other and the one with the best mean log-probability is named",

@@ -11,10 +11,10 @@
 #include "cli/common.h"
 #include "cli/json.h"
 
-bool hearth_run_stats_add(struct hearth_run_stats *s, struct hearth_session *session, uint64_t ns)
+bool hearth_run_stats_add(struct hearth_run_stats *s, struct hearth_session *session, int texts, int rows,
+                          uint64_t ns)
 {
     struct hearth_streaming_stats t;
-    struct hearth_stats e;
     if (s->n_steps == s->cap) {
         size_t cap = s->cap ? 2 * s->cap : 1024;
         struct hearth_run_step *grown = hearth_reallocarray(s->steps, cap, sizeof *grown);
@@ -23,10 +23,10 @@ bool hearth_run_stats_add(struct hearth_run_stats *s, struct hearth_session *ses
         s->steps = grown;
         s->cap = cap;
     }
-    hearth_session_stats(session, &e, sizeof e);
     hearth_session_streaming_stats(session, &t, sizeof t);
-    s->steps[s->n_steps++] =
-        (struct hearth_run_step){.ns = ns, .tokens = e.step_tokens, .bytes = t.step_read_bytes};
+    s->step_tokens += (uint64_t)rows;
+    s->steps[s->n_steps++] = (struct hearth_run_step){
+        .ns = ns * (uint64_t)texts / (uint64_t)rows, .tokens = s->step_tokens, .bytes = t.step_read_bytes};
     return true;
 }
 
@@ -81,7 +81,7 @@ static double hit_rate(const struct hearth_streaming_stats *t)
 
 static double read_per_token(const struct hearth_run_stats *s)
 {
-    return share(s->streaming.step_read_bytes, s->session.step_tokens);
+    return share(s->streaming.step_read_bytes, s->step_tokens);
 }
 
 // The step that ends the first half of the tokens, while steps are in their order; there is one at least.
@@ -118,7 +118,7 @@ bool hearth_run_stats_fills(const struct hearth_streaming_stats *t, uint64_t tok
 static void describe_filling(const struct hearth_run_stats *s, char *out, size_t size)
 {
     const double late = read_late(s);
-    const uint64_t tokens = s->session.step_tokens;
+    const uint64_t tokens = s->step_tokens;
     const bool falls = asked(&s->streaming) && read_per_token(s) > MORE * late;
     char bytes[32];
     *out = '\0';
@@ -145,7 +145,7 @@ static void describe_reads(const struct hearth_run_stats *s, char *out, size_t s
     const bool in_prompt = ended_in_prompt(s);
     char bytes[32], filling[80] = "";
     *out = '\0';
-    if (!in_prompt && !e->step_tokens)
+    if (!in_prompt && !s->step_tokens)
         return;
     hearth_cli_format_bytes(bytes, sizeof bytes,
                             in_prompt ? t->prompt_read_bytes : (uint64_t)read_per_token(s));
@@ -190,9 +190,9 @@ static void print_forecast(const struct hearth_run_stats *s)
     describe_filling(s, filling, sizeof filling);
     if (f->reads > 0)
         snprintf(reads, sizeof reads, " in %.0f reads (%.0f)", f->reads,
-                 share(t->step_reads, e->step_tokens));
+                 share(t->step_reads, s->step_tokens));
     hearth_cli_info("forecast (and measured): %.2f tok/s (%.2f), %s for a token (%s%s)%s",
-                    f->tokens_per_second, per_second(e->step_tokens, e->step_ns), forecast, measured, filling,
+                    f->tokens_per_second, per_second(s->step_tokens, e->step_ns), forecast, measured, filling,
                     reads);
 }
 
@@ -208,9 +208,12 @@ static void describe(char *out, size_t size, uint64_t n, uint64_t evaluated, uin
 static void print_speeds(const struct hearth_run_stats *s)
 {
     const struct hearth_stats *e = &s->session;
-    char prompt[80], generated[80], seed[40] = "";
+    char prompt[80], generated[80], guessed[60] = "", seed[40] = "";
     describe(prompt, sizeof prompt, e->prompt_tokens, e->prompt_tokens, e->prompt_ns);
-    describe(generated, sizeof generated, s->generated, e->step_tokens, e->step_ns);
+    describe(generated, sizeof generated, s->generated, s->step_tokens, e->step_ns);
+    if (s->pace->guesses)
+        snprintf(guessed, sizeof guessed, ", %llu of %llu drafted tokens accepted",
+                 (unsigned long long)s->pace->hits_in_step, (unsigned long long)s->pace->guesses);
     if (s->random && s->n_sequences > 1)
         snprintf(seed, sizeof seed, "; seeds from %u on", s->seed);
     else if (s->random)
@@ -220,7 +223,7 @@ static void print_speeds(const struct hearth_run_stats *s)
                         (unsigned long long)e->prompt_tokens, (unsigned long long)s->n_prompt,
                         (double)e->prompt_ns / 1e9, prompt + strcspn(prompt, ","));
     else
-        hearth_cli_info("prompt %s; generated %s%s", prompt, generated, s->generated ? seed : "");
+        hearth_cli_info("prompt %s; generated %s%s%s", prompt, generated, guessed, s->generated ? seed : "");
 }
 
 // Nobody asks about less.
@@ -244,7 +247,7 @@ void hearth_run_stats_print(const struct hearth_run_stats *s)
         hearth_cli_info("%.1f GB/s of weights while generating", gb_per_second(s));
     if (s->streaming.io && s->session.prompt_ns)
         print_streaming(s);
-    if (s->streaming.io && s->session.step_tokens && s->forecast)
+    if (s->streaming.io && s->step_tokens && s->forecast)
         print_forecast(s);
 }
 
@@ -309,7 +312,7 @@ static json_t *streaming_json(const struct hearth_run_stats *s)
         "prompt_wait_share", e->prompt_ns ? json_real(share(t->prompt_wait_ns, e->prompt_ns)) : json_null(),
         "reads", (json_int_t)t->step_reads, "read_bytes", (json_int_t)t->step_read_bytes, //
         "read_bytes_per_token",
-        e->step_tokens ? json_real(read_per_token(s)) : json_null(),                     //
+        s->step_tokens ? json_real(read_per_token(s)) : json_null(),                     //
         "late_read_bytes_per_token", s->n_steps ? json_real(read_late(s)) : json_null(), //
         "wait_share", e->step_ns ? json_real(share(t->step_wait_ns, e->step_ns)) : json_null(),
         "neurons_asked_resident", (json_int_t)t->neuron_resident_hits, //
@@ -378,7 +381,7 @@ void hearth_run_stats_json(struct hearth_run_stats *s)
                   "sequences", s->n_sequences,                                           //
                   "stop", stop_name(s->stop),                                            //
                   "prompt_tokens_per_second", rate(e->prompt_tokens, e->prompt_ns),      //
-                  "tokens_per_second", rate(e->step_tokens, e->step_ns),                 //
+                  "tokens_per_second", rate(s->step_tokens, e->step_ns),                 //
                   "ms_per_token_p50", percentile(s->steps, s->n_steps, 50),              //
                   "ms_per_token_p90", percentile(s->steps, s->n_steps, 90),              //
                   "ms_per_token_p99", percentile(s->steps, s->n_steps, 99),              //
@@ -397,6 +400,10 @@ void hearth_run_stats_json(struct hearth_run_stats *s)
         json_object_set_new(root, "streaming", streaming);
     else
         json_decref(streaming);
+    if (root) {
+        json_object_set_new(root, "draft_tokens", json_integer((json_int_t)s->pace->guesses));
+        json_object_set_new(root, "draft_tokens_accepted", json_integer((json_int_t)s->pace->hits_in_step));
+    }
     if (root)
         json_object_set_new(root, "device", device_json(&s->devices[0]));
     if (root)

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "draft/draft.h"
 #include "engine/outlook.h"
 #include "hearth.h"
 
@@ -22,7 +23,8 @@ enum hearth_stop {
 };
 
 struct hearth_run_step {
-    uint64_t ns;            // from one token of a sequence to its next: evaluation, choice and printing
+    uint64_t
+        ns; // from one token of a sequence to its next, in the mean of the step: evaluation, choice and printing
     uint64_t tokens, bytes; // generated, and read for them, until its end
 };
 
@@ -36,9 +38,11 @@ struct hearth_run_stats {
     const struct hearth_prospect *forecast; // NULL: there is none
     uint64_t load_ns, measure_ns;           // until the session was there; of it, measuring the machine
     uint64_t generated;                     // tokens chosen, over all sequences
+    uint64_t step_tokens;                   // rows of steps that something came of
     struct hearth_run_step *steps;
     size_t n_steps, cap;
-    uint64_t n_prompt; // tokens of the prompt, evaluated or not
+    uint64_t n_prompt;              // tokens of the prompt, evaluated or not
+    const struct hearth_pace *pace; // of guesses
     int n_threads, n_sequences;
     uint32_t seed; // of the first sequence
     bool random;   // the text depends on it
@@ -51,8 +55,10 @@ struct hearth_run_stats {
 // How long it took until the session was there, where that is worth a line: off a terminal, which shows it while it
 // goes on.
 void hearth_run_stats_loading(uint64_t load_ns, uint64_t measure_ns);
-// Adds a step of a session, which took so long. False: no memory.
-bool hearth_run_stats_add(struct hearth_run_stats *s, struct hearth_session *session, uint64_t ns);
+// Adds a step of a session, which took so long: of so many texts, with so many rows in all that these made use of. False:
+// no memory.
+bool hearth_run_stats_add(struct hearth_run_stats *s, struct hearth_session *session, int texts, int rows,
+                          uint64_t ns);
 // Takes over what the session has counted so far. The model stays the caller's and is needed until the end.
 void hearth_run_stats_take(struct hearth_run_stats *s, const struct hearth_model *model,
                            struct hearth_session *session);

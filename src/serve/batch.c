@@ -35,9 +35,55 @@ static void add_rows(struct hearth_scheduler *s, struct hearth_slot *slot, int n
                                       .wants_logits = last,
                                       .wants_embedding = embeds && hearth_pooler_wants(&job->pooler, pos)};
     }
-    slot->rows = n;
+    for (int i = 0; i < slot->draft.used; i++)
+        s->rows[s->n_rows++] = (struct hearth_batch_row){.seq = slot->seq,
+                                                         .pos = slot->n_done + n + i,
+                                                         .token = slot->draft.tokens[i],
+                                                         .phase = phase,
+                                                         .wants_logits = true};
+    slot->rows = n + slot->draft.used;
     if (phase == HEARTH_PHASE_PROMPT)
         s->n_prompt_rows += n;
+}
+
+// Whether the slot's next step has the text's last token alone.
+static bool takes_guesses(const struct hearth_slot *slot)
+{
+    const struct hearth_job *job = slot->job;
+    return job && !in_prompt(slot) && job->n_tokens == slot->n_done + 1 && !job->pooler.out;
+}
+
+// Guesses at what follows the text: no more than it may have.
+static void guess(const struct hearth_scheduler *s, struct hearth_slot *slot)
+{
+    const struct hearth_job *job = slot->job;
+    int most = s->n_guesses < s->room - job->n_tokens ? s->n_guesses : s->room - job->n_tokens;
+    if (job->n_predict >= 0 && job->n_predict - job->stats.n_generated - 1 < most)
+        most = job->n_predict - job->stats.n_generated - 1;
+    hearth_draft_guess(&slot->draft, job->tokens, job->n_tokens, most);
+}
+
+// Guesses for all texts, as many as are worth it. Beside prompts there are none: their rows take the time.
+static void add_guesses(struct hearth_scheduler *s)
+{
+    struct hearth_draft *drafts[HEARTH_DRAFT_ROWS];
+    int n = 0, rows = 0;
+    const bool wait = s->guesses_wait;
+    s->guesses_wait = false;
+    for (int i = 0; i < s->n_slots; i++) {
+        struct hearth_slot *slot = &s->slots[i];
+        if (slot->job && in_prompt(slot))
+            return;
+        rows += slot->job ? slot->job->n_tokens - slot->n_done : 0;
+    }
+    if (wait || !s->n_guesses || rows >= HEARTH_DRAFT_ROWS)
+        return;
+    for (int i = 0; i < s->n_slots; i++)
+        if (takes_guesses(&s->slots[i])) {
+            guess(s, &s->slots[i]);
+            drafts[n++] = &s->slots[i].draft;
+        }
+    hearth_pace_choose(&s->pace, drafts, n, rows, s->max_steps);
 }
 
 // The next token of each text. A job that had to make room before has several: those that it had generated.
@@ -50,7 +96,7 @@ static int add_steps(struct hearth_scheduler *s)
         struct hearth_slot *slot = &s->slots[i];
         if (!slot->job || in_prompt(slot))
             continue;
-        const int pending = slot->job->n_tokens - slot->n_done, most = left - --rest;
+        const int pending = slot->job->n_tokens - slot->n_done, most = left - --rest - slot->draft.used;
         add_rows(s, slot, pending < most ? pending : most);
         left -= slot->rows;
     }
@@ -105,15 +151,27 @@ bool hearth_batch_fill(struct hearth_scheduler *s)
     for (int i = 0; i < s->n_slots; i++) {
         s->slots[i].rows = 0;
         s->slots[i].logits = -1;
+        s->slots[i].draft.n = s->slots[i].draft.used = 0;
     }
+    add_guesses(s);
     const int generating = add_steps(s);
     add_prompts(s, prompt_rows(s, generating > 0));
     return s->n_rows > 0;
 }
 
+bool hearth_batch_guesses(const struct hearth_scheduler *s)
+{
+    int used = 0;
+    for (int i = 0; i < s->n_slots; i++)
+        used += s->slots[i].draft.used;
+    return used > 0;
+}
+
 void hearth_batch_took(struct hearth_scheduler *s, uint64_t ns)
 {
     const bool steps = s->n_rows > s->n_prompt_rows;
+    if (!s->n_prompt_rows)
+        hearth_pace_took(&s->pace, s->n_rows, ns);
     if (!s->n_prompt_rows)
         hearth_average(&s->step_ns, (double)ns);
     else if (s->n_prompt_rows >= LEAST_CHUNK)

@@ -268,6 +268,8 @@ struct hearth_job_stats hearth_exchange_stats(const struct hearth_exchange *x)
         all.n_prompt += one->n_prompt;
         all.n_cached += one->n_cached;
         all.n_generated += one->n_generated;
+        all.n_guessed += one->n_guessed;
+        all.n_came_true += one->n_came_true;
         all.prompt_ns += one->prompt_ns;
         all.generate_ns += one->generate_ns;
     }

@@ -44,12 +44,17 @@ static double each_ms(int n, uint64_t ns)
 json_t *hearth_openai_timings(const struct hearth_job_stats *s)
 {
     const int fresh = s->n_prompt - s->n_cached;
-    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:i, s:f, s:f, s:f}", "cache_n", s->n_cached, "prompt_n",
-                     fresh, "prompt_ms", (double)s->prompt_ns / 1e6, "prompt_per_token_ms",
-                     each_ms(fresh, s->prompt_ns), "prompt_per_second", rate(fresh, s->prompt_ns),
-                     "predicted_n", s->n_generated, "predicted_ms", (double)s->generate_ns / 1e6,
-                     "predicted_per_token_ms", each_ms(s->n_generated, s->generate_ns),
-                     "predicted_per_second", rate(s->n_generated, s->generate_ns));
+    json_t *timings = json_pack(
+        "{s:i, s:i, s:f, s:f, s:f, s:i, s:f, s:f, s:f}", "cache_n", s->n_cached, "prompt_n", fresh,
+        "prompt_ms", (double)s->prompt_ns / 1e6, "prompt_per_token_ms", each_ms(fresh, s->prompt_ns),
+        "prompt_per_second", rate(fresh, s->prompt_ns), "predicted_n", s->n_generated, "predicted_ms",
+        (double)s->generate_ns / 1e6, "predicted_per_token_ms", each_ms(s->n_generated, s->generate_ns),
+        "predicted_per_second", rate(s->n_generated, s->generate_ns));
+    if (timings && s->n_guessed) {
+        json_object_set_new(timings, "draft_n", json_integer(s->n_guessed));
+        json_object_set_new(timings, "draft_n_accepted", json_integer(s->n_came_true));
+    }
+    return timings;
 }
 
 void hearth_openai_begin(struct hearth_exchange *x, int i, const char *prefix, const char *object)

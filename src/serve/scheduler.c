@@ -34,7 +34,27 @@ static enum hearth_end take_states(struct hearth_scheduler *s, struct hearth_slo
     return HEARTH_END_EMBEDDED;
 }
 
-// Takes what the rows gave: texts grow by a token.
+// Tokens that a slot's rows gave: one, and another for each guess that came true.
+static enum hearth_end take_tokens(struct hearth_scheduler *s, struct hearth_slot *slot)
+{
+    struct hearth_job *job = slot->job;
+    const int used = slot->draft.used;
+    enum hearth_end end = HEARTH_END_NONE;
+    bool more = true;
+    job->stats.n_guessed += used;
+    for (int at = 0; more && !end; at++) {
+        end = hearth_job_choose(job, s->model, hearth_logits(s->session, slot->logits + at), s->room);
+        more = !end && hearth_pace_compare(&s->pace, &slot->draft, at, job->tokens[job->n_tokens - 1]) &&
+               at < used;
+        job->stats.n_came_true += more;
+        pthread_mutex_lock(&s->mutex);
+        slot->n_done += more;
+        pthread_mutex_unlock(&s->mutex);
+    }
+    return end;
+}
+
+// Takes what the rows gave: texts grow.
 static void take_results(struct hearth_scheduler *s)
 {
     for (int i = 0; i < s->n_slots; i++) {
@@ -42,7 +62,7 @@ static void take_results(struct hearth_scheduler *s)
         if (!slot->rows)
             continue;
         pthread_mutex_lock(&s->mutex);
-        slot->n_done += slot->rows;
+        slot->n_done += slot->rows - slot->draft.used;
         pthread_mutex_unlock(&s->mutex);
         if (slot->job->pooler.out) {
             const enum hearth_end end = take_states(s, slot, slot->n_done - slot->rows);
@@ -53,10 +73,11 @@ static void take_results(struct hearth_scheduler *s)
             continue;
         if (!slot->job->first_ns)
             slot->job->first_ns = hearth_now_ns();
-        const float *logits = hearth_logits(s->session, slot->logits);
         const enum hearth_end end = slot->job->n_predict == 0
                                         ? HEARTH_END_LENGTH // only the prompt was wanted
-                                        : hearth_job_choose(slot->job, s->model, logits, s->room);
+                                        : take_tokens(s, slot);
+        if (slot->draft.used) // none of the guesses that did not come true stays
+            hearth_seq_truncate(s->session, slot->seq, slot->n_done, NULL);
         if (end)
             hearth_slot_end(s, slot, end, NULL);
     }
@@ -126,6 +147,8 @@ static void *work(void *arg)
         const int rc = evaluate(s, &err);
         if (!rc)
             take_results(s);
+        else if (rc == HEARTH_E_KV_FULL && hearth_batch_guesses(s))
+            s->guesses_wait = true;
         else if (rc == HEARTH_E_KV_FULL)
             hearth_slots_make_room(s);
         else if (rc != HEARTH_E_INTERRUPTED)
@@ -235,6 +258,8 @@ static int take_memory(struct hearth_scheduler *s, const struct hearth_scheduler
     s->room = kv < n_ctx ? (int)kv : n_ctx;
     s->max_rows = hearth_session_max_rows(p->session);
     s->max_steps = hearth_session_max_steps(p->session);
+    s->n_guesses = p->n_guesses;
+    hearth_pace_begin(&s->pace, hearth_draft_each(p->model));
     s->end = &s->first;
     s->slots = hearth_calloc((size_t)p->n_slots, sizeof *s->slots);
     s->rows = hearth_calloc((size_t)s->max_rows, sizeof *s->rows);

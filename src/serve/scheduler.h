@@ -15,6 +15,7 @@ struct hearth_scheduler_params {
     struct hearth_session *session; // the scheduler's from now on
     int n_slots;                    // jobs that are done at once
     int max_waiting;                // jobs that wait besides
+    int n_guesses;                  // tokens that are guessed ahead for each, at most
     const char *prefix_folder;      // where prompts are kept on disk, too; NULL: nowhere
     uint64_t prefix_bytes;          // of it at most
     bool saves_slots;               // hearth_scheduler_act() will be called

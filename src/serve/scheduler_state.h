@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include "draft/draft.h"
 #include "serve/prefix_files.h"
 #include "serve/prefixes.h"
 #include "serve/scheduler.h"
@@ -15,7 +16,8 @@ struct hearth_slot {
     struct hearth_slot_info last; // of the job before, whose counts are told until the next one's
     int seq, n_done;              // tokens of the job that the sequence has
     int rows, first_row;          // in this evaluation
-    int logits;                   // the row of it that gets logits; -1: none
+    int logits;                   // the row of it that gets logits, and guesses follow; -1: none
+    struct hearth_draft draft;    // what may follow the job's tokens
     bool counts;                  // what was there of its prompt is not counted yet
     bool restores;                // its prompt comes from disk for now
     struct hearth_block_key key;  // of the last block of n_done tokens, then
@@ -31,7 +33,9 @@ struct hearth_last {
 struct hearth_scheduler {
     const struct hearth_model *model;
     struct hearth_session *session;
-    int n_slots, max_waiting, room, max_rows, max_steps;
+    int n_slots, max_waiting, room, max_rows, max_steps, n_guesses;
+    struct hearth_pace pace;
+    bool guesses_wait; // there was no room for them: the next evaluation has none
     struct hearth_slot *slots;
     struct hearth_last *lasts; // [n_slots]; NULL: nobody asks for them
     struct hearth_prefixes *prefixes;
@@ -109,6 +113,8 @@ void hearth_saved_close(struct hearth_scheduler *s);
 
 // Chooses the rows of the next evaluation. False: there are none.
 bool hearth_batch_fill(struct hearth_scheduler *s);
+// Whether guesses are among them.
+bool hearth_batch_guesses(const struct hearth_scheduler *s);
 // Notes how long an evaluation of these rows took.
 void hearth_batch_took(struct hearth_scheduler *s, uint64_t ns);
 

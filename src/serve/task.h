@@ -25,6 +25,7 @@ enum hearth_end {
 // How a job went. Times in nanoseconds.
 struct hearth_job_stats {
     int n_prompt, n_cached, n_generated; // tokens; n_cached of n_prompt were there already
+    int n_guessed, n_came_true;          // tokens that were guessed and checked; of these
     int slot;                            // where it is, or was last
     uint64_t prompt_ns, generate_ns;
 };

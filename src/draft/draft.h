@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// Drafts: guesses at what follows in a text. A step with several rows of one text tells what the model chooses
+// behind each of them, so that guesses which come true are tokens that cost no step of their own. Each row's logits
+// are what it would get alone, and the text is sampled from these: no guess changes it.
+//
+// Guesses come from the text itself (lookup.c): what followed where its last tokens stood before. pace.c says how many of
+// them are worth their time.
+#ifndef HEARTH_DRAFT_DRAFT_H
+#define HEARTH_DRAFT_DRAFT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hearth.h"
+
+// Guesses of a draft, at most.
+#define HEARTH_DRAFT_MOST 15
+// Tokens that are compared to find a place that is alike, at most.
+#define HEARTH_DRAFT_LONGEST 32
+// Rows of a step with drafts in it, at most.
+#define HEARTH_DRAFT_ROWS 64
+
+struct hearth_draft {
+    int n;                                  // guesses
+    int used;                               // of them, in the next step: the first ones
+    hearth_token tokens[HEARTH_DRAFT_MOST]; // what follows the text
+    int match
+        [HEARTH_DRAFT_MOST]; // tokens before each guess, the guesses before it included, that stood before
+                             // that place, too: 1 to HEARTH_DRAFT_LONGEST
+};
+
+// Guesses that a session on the model may have in a step, at most `wanted`. 0: what guesses that do not come true leave
+// behind takes more time than others save.
+int hearth_draft_most(const struct hearth_model *model, int wanted);
+// What a further row of a step takes of the time of one, before anything is measured.
+double hearth_draft_each(const struct hearth_model *model);
+
+// Guesses at most `most` tokens behind text[0..n). None where its last token is new to it.
+void hearth_draft_guess(struct hearth_draft *draft, const hearth_token *text, int n, int most);
+
+// Guesses are alike that have as many matching tokens, more or less.
+#define HEARTH_PACE_KINDS 8
+
+// What was measured: what steps cost, and how often guesses came true. One for all texts of a session.
+struct hearth_pace {
+    double each;                      // of the time of one row what a further one takes, until that is known
+    double ns[HEARTH_DRAFT_ROWS + 1]; // of a step with so many rows; 0: unknown
+    int seen[HEARTH_DRAFT_ROWS + 1];  // so many of them
+    double tries[HEARTH_PACE_KINDS];  // guesses that were compared with what was chosen
+    double hits[HEARTH_PACE_KINDS];   // of them, those that came true
+    int busy;                         // steps with guesses since one without
+    int idle,
+        patience; // steps since guesses were last used, although they might pay; after so many that is tried
+    uint64_t steps, guesses, hits_in_step; // with guesses in them; these; those that came true
+};
+
+// each: see there. With weights that all rows share little, that others of a sparse model or a model with experts do
+// not, much.
+void hearth_pace_begin(struct hearth_pace *pace, double each);
+
+// Says of drafts[0..n), one for each text with a step, how many guesses are used in the next one, which has `rows` rows
+// without them and may have `most`.
+void hearth_pace_choose(struct hearth_pace *pace, struct hearth_draft *const *drafts, int n, int rows,
+                        int most);
+
+// Compares a draft with a token that was chosen behind `at` of its guesses, which came true. Returns whether the next
+// one did.
+bool hearth_pace_compare(struct hearth_pace *pace, const struct hearth_draft *draft, int at,
+                         hearth_token token);
+
+// A step of so many rows took so long.
+void hearth_pace_took(struct hearth_pace *pace, int rows, uint64_t ns);
+
+// ---- texts of a session that grow by drafts: step.c
+
+struct hearth_drafted {
+    int seq;              // its sequence in the session, which has all tokens but the last
+    hearth_token *tokens; // of the prompt, and those that were chosen; malloc'd
+    int n, cap;
+    struct hearth_draft draft;
+    int room; // tokens that the next step may give at most, 1 or more
+    int row;  // its first row in the last step; draft.used more follow
+};
+
+// Adds tokens to the text. False: no memory.
+bool hearth_drafted_add(struct hearth_drafted *text, const hearth_token *tokens, int n);
+void hearth_drafted_free(struct hearth_drafted *text);
+
+// One step of all texts: the last token of each, and guesses behind it. Afterwards hearth_logits() has for each text
+// rows text->row to text->row + text->draft.used. Errors: as of hearth_evaluate().
+int hearth_drafted_step(struct hearth_session *session, struct hearth_pace *pace,
+                        struct hearth_drafted *const *texts, int n, struct hearth_error *err);
+
+// A token was chosen by row text->row + at: adds it to the text. *more: it was guessed, and the next row tells what
+// follows it. False: no memory.
+bool hearth_drafted_take(struct hearth_drafted *text, struct hearth_pace *pace, int at, hearth_token token,
+                         bool *more);
+
+// All that was wanted of a text's rows is taken: forgets guesses that did not come true.
+int hearth_drafted_end(struct hearth_session *session, struct hearth_drafted *text, struct hearth_error *err);
+
+#endif

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// Guesses from the text itself ("prompt lookup"): its last tokens stood somewhere before, and what followed there may
+// follow here. Of all such places that with the most tokens alike counts, of several the last.
+#include "draft/draft.h"
+
+#include "model/model.h"
+
+// Tokens before `place` that are also the text's last ones.
+static int alike(const hearth_token *text, int n, int place)
+{
+    int k = 0;
+    while (k < HEARTH_DRAFT_LONGEST && k < place && text[place - 1 - k] == text[n - 1 - k])
+        k++;
+    return k;
+}
+
+// The place to go on from; *match: tokens alike there. -1: there is none.
+static int find(const hearth_token *text, int n, int *match)
+{
+    int best = -1;
+    *match = 0;
+    for (int place = n - 1; place > 0 && *match < HEARTH_DRAFT_LONGEST; place--) {
+        if (text[place - 1] != text[n - 1])
+            continue;
+        const int k = alike(text, n, place);
+        if (k > *match) {
+            *match = k;
+            best = place;
+        }
+    }
+    return best;
+}
+
+int hearth_draft_most(const struct hearth_model *model, int wanted)
+{
+    // States of recurrent layers cannot be cut: tokens would be evaluated again from the last one that was kept.
+    const struct hearth_hparams *hp = &model->hp;
+    const int most = wanted < HEARTH_DRAFT_MOST ? wanted : HEARTH_DRAFT_MOST;
+    return hearth_recurrent_before(hp, hp->n_layer) ? 0 : most;
+}
+
+double hearth_draft_each(const struct hearth_model *model)
+{
+    // Rows share dense weights; experts and active neurons hardly.
+    return model->hp.n_expert ? 0.7 : hearth_is_relu(&model->hp) ? 0.5 : 0.15;
+}
+
+void hearth_draft_guess(struct hearth_draft *draft, const hearth_token *text, int n, int most)
+{
+    int match = 0;
+    const int place = most > 0 && n > 1 ? find(text, n, &match) : -1;
+    draft->n = draft->used = 0;
+    for (int i = 0; place >= 0 && i < most && i < HEARTH_DRAFT_MOST; i++) {
+        draft->tokens[i] = place + i < n ? text[place + i] : draft->tokens[place + i - n];
+        draft->match[i] = match + i < HEARTH_DRAFT_LONGEST ? match + i : HEARTH_DRAFT_LONGEST;
+        draft->n++;
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+// How many guesses are worth their time: those with which a second has the most tokens, by what steps have taken and
+// how often such guesses came true.
+#include "draft/draft.h"
+
+#include <math.h>
+#include <string.h>
+
+// A guess that comes true less often is not worth being looked at.
+#define LEAST_CHANCE 0.02
+// What a choice must gain by what is known, since that is never exact.
+#define LEAST_GAIN 1.03
+// Guesses are tried again after so many steps, and after twice as many each time that they did not pay.
+#define PATIENCE      64
+#define MOST_PATIENCE 1024
+
+// What a further step changes at least in what is known of such steps.
+#define SLOWEST 0.1
+// After so many steps with guesses one has none, which tells what that takes by now: sooner where they gain little.
+#define BUSY        64
+#define BUSY_LITTLE 16
+#define LITTLE      1.3
+
+// ---- how often guesses come true
+
+// Matches up to so many tokens are of one kind. What is assumed of a kind, as if it had been seen so often.
+static const struct {
+    int match;
+    double chance;
+} kinds[HEARTH_PACE_KINDS] = {{1, 0.15}, {2, 0.3},  {3, 0.4},  {4, 0.5},
+                              {6, 0.6},  {10, 0.7}, {16, 0.8}, {HEARTH_DRAFT_LONGEST, 0.85}};
+#define ASSUMED 4
+// What was seen long ago counts less.
+#define REMEMBERED 128
+
+static int kind_of(int match)
+{
+    int kind = 0;
+    while (kind + 1 < HEARTH_PACE_KINDS && match > kinds[kind].match)
+        kind++;
+    return kind;
+}
+
+static double chance(const struct hearth_pace *p, int match)
+{
+    const int kind = kind_of(match);
+    return (p->hits[kind] + ASSUMED * kinds[kind].chance) / (p->tries[kind] + ASSUMED);
+}
+
+bool hearth_pace_compare(struct hearth_pace *p, const struct hearth_draft *draft, int at, hearth_token token)
+{
+    if (at >= draft->n)
+        return false;
+    const bool came_true = draft->tokens[at] == token;
+    const int kind = kind_of(draft->match[at]);
+    p->tries[kind]++;
+    p->hits[kind] += came_true;
+    if (p->tries[kind] > REMEMBERED) {
+        p->tries[kind] /= 2;
+        p->hits[kind] /= 2;
+    }
+    p->hits_in_step += at < draft->used && came_true;
+    return came_true;
+}
+
+// ---- what steps cost
+
+// A step of so many rows, by those that were measured on both sides of it. Beyond all of them further rows cost what is
+// assumed, or less where fewer did: what is not tried is not known, and kernels for many rows may do better than those for
+// few. 0: nothing was measured.
+static double cost(const struct hearth_pace *p, int rows)
+{
+    int below = 0, above = 0, first = 0;
+    for (int r = HEARTH_DRAFT_ROWS; r > 0; r--) {
+        if (p->ns[r] <= 0)
+            continue;
+        first = r;
+        if (r >= rows)
+            above = r;
+        else if (!below)
+            below = r;
+    }
+    if (!first)
+        return 0;
+    if (above && below)
+        return p->ns[below] + (p->ns[above] - p->ns[below]) * (rows - below) / (above - below);
+    const double each = p->each * p->ns[first] / (1 + p->each * (first - 1));
+    if (above)
+        return above == rows ? p->ns[above] : p->ns[above] - each * (above - rows);
+    const double so_far = below > first ? fmax(0, (p->ns[below] - p->ns[first]) / (below - first)) : each;
+    return p->ns[below] + fmin(each, so_far) * (rows - below);
+}
+
+void hearth_pace_took(struct hearth_pace *p, int rows, uint64_t ns)
+{
+    if (rows < 1 || rows > HEARTH_DRAFT_ROWS || !ns)
+        return;
+    if (p->ns[rows] <= 0) {
+        p->ns[rows] = (double)ns;
+        p->seen[rows] = 1;
+        return;
+    }
+    // Single steps may be interrupted: none counts too much. And what makes one slower, such as a longer text, makes all
+    // slower.
+    const double ratio = fmin(1.5, fmax(0.67, (double)ns / p->ns[rows]));
+    const double weight = fmax(SLOWEST, 1.0 / ++p->seen[rows]);
+    for (int r = 1; r <= HEARTH_DRAFT_ROWS; r++)
+        p->ns[r] *= 1 + (r == rows ? weight : SLOWEST / 2) * (ratio - 1);
+}
+
+// ---- the choice
+
+void hearth_pace_begin(struct hearth_pace *p, double each)
+{
+    memset(p, 0, sizeof *p);
+    p->each = each;
+    p->patience = PATIENCE;
+}
+
+// The text whose next guess comes true most likely; -1: none has one that is worth looking at.
+static int likeliest(const struct hearth_pace *p, struct hearth_draft *const *drafts, int n,
+                     const double *reached, double *best)
+{
+    int which = -1;
+    *best = LEAST_CHANCE;
+    for (int i = 0; i < n; i++) {
+        const struct hearth_draft *d = drafts[i];
+        const double both = d->used < d->n ? reached[i] * chance(p, d->match[d->used]) : 0;
+        if (both > *best) {
+            *best = both;
+            which = i;
+        }
+    }
+    return which;
+}
+
+void hearth_pace_choose(struct hearth_pace *p, struct hearth_draft *const *drafts, int n, int rows, int most)
+{
+    double reached[HEARTH_DRAFT_ROWS], next;
+    int order[HEARTH_DRAFT_ROWS], taken = 0, best = 0;
+    most = most < HEARTH_DRAFT_ROWS ? most : HEARTH_DRAFT_ROWS;
+    for (int i = 0; i < n; i++)
+        drafts[i]->used = 0;
+    const double alone = rows <= most ? cost(p, rows) : 0;
+    if (alone <= 0 || n > HEARTH_DRAFT_ROWS)
+        return;
+    for (int i = 0; i < n; i++)
+        reached[i] = 1;
+    double tokens = rows, highest = LEAST_GAIN * rows / alone;
+    bool might = false; // pay, if further rows cost what is assumed at first
+    for (int which; rows + taken < most && (which = likeliest(p, drafts, n, reached, &next)) >= 0;) {
+        reached[which] = next;
+        drafts[which]->used++;
+        order[taken++] = which;
+        tokens += next;
+        const double rate = tokens / cost(p, rows + taken);
+        might |= tokens / (alone * (1 + p->each * taken)) > LEAST_GAIN * rows / alone;
+        if (rate > highest) {
+            highest = rate;
+            best = taken;
+        }
+    }
+    const double gain = highest * alone / rows;
+    p->busy = best ? p->busy + 1 : 0;
+    if (p->busy > (gain < LITTLE ? BUSY_LITTLE : BUSY)) {
+        best = p->busy = 0;
+    } else if (best) {
+        p->idle = 0;
+        if (p->ns[rows + best] > 0) // that it pays is known
+            p->patience = PATIENCE;
+    } else if (might && ++p->idle >= p->patience) {
+        p->idle = 0;
+        p->patience = p->patience < MOST_PATIENCE ? 2 * p->patience : MOST_PATIENCE;
+        best = taken < 3 ? taken : 3;
+        for (int r = rows + 1; r <= HEARTH_DRAFT_ROWS; r++) // what was measured is of another time
+            p->ns[r] = 0;
+    }
+    while (taken > best)
+        drafts[order[--taken]]->used--;
+    p->guesses += (uint64_t)taken;
+    p->steps += taken > 0;
+}

@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Drafted tokens (--draft-max): no text, and no row of logits, depends on them, in run, chat and serve.
+# shellcheck source=tests/cli/cli.sh
+. "$(dirname "$0")/cli.sh"
+novels=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
+again="the door opened and the door closed and the door opened and the door closed and"
+
+# both MODEL OPTION...: the same text and logits with drafts as without; $drafted and $accepted are what the former counted.
+both() {
+    run 0 run "$@" --draft-max 0 --logits-out "$tmp/plain.logits" --stats json
+    cp "$tmp/out" "$tmp/plain"
+    tail -n 1 "$tmp/err" >"$tmp/stats"
+    [ "$(json "$tmp/stats" draft_tokens)" = 0 ] || fail "drafts with --draft-max 0"
+    local stop generated
+    stop=$(json "$tmp/stats" stop)
+    generated=$(json "$tmp/stats" generated_tokens)
+    run 0 run "$@" --logits-out "$tmp/logits" --stats json
+    same "$tmp/out" "$tmp/plain"
+    same "$tmp/logits" "$tmp/plain.logits"
+    tail -n 1 "$tmp/err" >"$tmp/stats"
+    [ "$(json "$tmp/stats" stop)" = "$stop" ] || fail "another end"
+    [ "$(json "$tmp/stats" generated_tokens)" = "$generated" ] || fail "another number of tokens"
+    drafted=$(json "$tmp/stats" draft_tokens)
+    accepted=$(json "$tmp/stats" draft_tokens_accepted)
+    [ "$accepted" -le "$drafted" ] || fail "more came true than were guessed"
+}
+
+# ---- models of several kinds; texts of tiny models repeat themselves
+all=0
+for name in llama-mha.Q8_0 gemma3.Q4_0 mixtral.Q4_0 drelu.Q4_0 gpt-oss.MXFP4 deepseek-v3.Q8_0 qwen35.Q8_0; do
+    for temp in 0 0.7; do
+        both "$golden/$name.gguf" -p "$again" --temp $temp -s 3 -n 60 --ignore-eos -t 1
+        all=$((all + accepted))
+    done
+done
+[ "$all" -gt 0 ] || fail "no guess came true in all these texts"
+# States of recurrent layers cannot be cut.
+[ "$drafted" -eq 0 ] || fail "drafts of a model with recurrent layers"
+
+# ---- ends: the model's own, -n, the context, a grammar
+model=$golden/llama-mha.Q8_0.gguf
+for n in 1 2 3 17; do both "$model" -p "$again" --temp 0 -n $n -t 1; done
+both "$model" -p "$again" --temp 0 -c 64 -t 1
+both "$novels" -p "$again" --temp 0 -n 100 -t 1
+both "$novels" -p "$again" --temp 0.8 -s 1 -n 60 --grammar 'root ::= ("a" | "b" | " " | ".")*' -t 1
+
+# ---- several texts at once; fewer guesses; weights from the file
+both "$novels" -p "$again" --temp 0.8 -s 5 -np 4 -n 40 -t 2
+run 0 run "$novels" -p "$again" --temp 0 -n 60 --draft-max 0 -q
+cp "$tmp/out" "$tmp/plain"
+for options in "--draft-max 1" "--draft 3" "--draft-n 64" "--ram min"; do
+    # shellcheck disable=SC2086
+    run 0 run "$novels" -p "$again" --temp 0 -n 60 -q $options
+    same "$tmp/out" "$tmp/plain"
+done
+# A trace has the text's tokens and no others.
+run 0 run "$novels" -p "$again" --temp 0 -n 60 --trace "$tmp/trace" --stats json
+tail -n 1 "$tmp/err" >"$tmp/stats"
+[ "$(json "$tmp/stats" draft_tokens)" = 0 ] || fail "drafts in a trace"
+
+# ---- chats: answers, and what they go on from
+printf '%s\n' "$again" "and then" "$again" >"$tmp/talk"
+talk=(--temp 0 -n 50 -c 512 -t 1 --chat-template vicuna --ignore-eos)
+run 0 chat "$novels" "${talk[@]}" --draft-max 0 <"$tmp/talk"
+cp "$tmp/out" "$tmp/plain"
+run 0 chat "$novels" "${talk[@]}" --stats json <"$tmp/talk"
+same "$tmp/out" "$tmp/plain"
+tail -n 1 "$tmp/err" >"$tmp/stats"
+[ "$(json "$tmp/stats" draft_tokens)" -ge "$(json "$tmp/stats" draft_tokens_accepted)" ] || fail "statistics of a chat"
+
+# ---- the server: alone and beside others
+need_server
+# shellcheck source=tests/cli/serve.sh
+. "$(dirname "$0")/serve.sh"
+cd "$tmp" || exit 1
+texts() { # FILE: what the server answers, a line for each request
+    for i in 1 2 3 4 5; do
+        ask 200 /completion -d "{\"prompt\": \"$again\", \"n_predict\": 80, \"temperature\": 0.$i, \"seed\": $i, \"ignore_eos\": true}"
+        json out content >"$1.$i"
+        cat "$1.$i"
+        echo
+    done >"$1"
+    for i in 1 2 3 4 5; do
+        curl -s "$base/completion" -o "$1.answer.$i" \
+            -d "{\"prompt\": \"$again\", \"n_predict\": 80, \"temperature\": 0.$i, \"seed\": $i, \"ignore_eos\": true}" &
+        requests[i]=$!
+    done
+    for i in 1 2 3 4 5; do
+        wait "${requests[$i]}" || fail "a request beside others"
+        json "$1.answer.$i" content >"$1.beside"
+        same "$1.beside" "$1.$i"
+    done
+}
+requests=()
+start "$novels" -np 3 -t 2 -c 256 --draft-max 0
+texts without
+ask 200 /completion -d "{\"prompt\": \"$again\", \"n_predict\": 80, \"temperature\": 0}"
+grep -q draft_n out && fail "the server drafts with --draft-max 0"
+stop
+start "$novels" -np 3 -t 2 -c 256
+texts with
+same with without
+stop
