@@ -6,8 +6,8 @@
 #include <jansson.h>
 
 #include "cli/common.h"
+#include "cli/drafts.h"
 #include "cli/run_stats.h"
-#include "draft/draft.h"
 #include "engine/outlook.h"
 #include "hearth.h"
 
@@ -22,6 +22,7 @@ struct chat {
     struct hearth_buffer answer;    // that is being generated
     struct hearth_drafted tokens;   // the sequence's, and the one behind them
     struct hearth_pace pace;
+    struct hearth_cli_drafter drafter;
     // Tokens that the sequence holds as parts of a prompt. An answer's own tokens follow them there,
     // evaluated one by one as steps: these are evaluated again when the answer becomes part of a prompt, so
     // that no text depends on whether something was kept.

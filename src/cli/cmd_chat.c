@@ -45,6 +45,7 @@ static int open_session(struct chat *c)
         return status;
     hearth_cli_note_unused(&c->o, c->session);
     hearth_pace_begin(&c->pace, hearth_draft_each(c->model));
+    c->pace.drafter = c->drafter.drafter;
     c->tokens.seq = hearth_seq_new(c->session, &err);
     if (c->tokens.seq < 0)
         return hearth_cli_fail(&err);
@@ -55,7 +56,11 @@ static int open_session(struct chat *c)
 static int open_chat(struct chat *c)
 {
     const uint64_t start = hearth_now_ns();
-    int status = hearth_cli_open_model(&c->model, &c->o, false);
+    int status = hearth_cli_open_drafter(&c->drafter, &c->o, 1);
+    if (!status)
+        status = hearth_cli_open_model(&c->model, &c->o, false);
+    if (!status)
+        status = hearth_cli_attach_drafter(&c->drafter, c->model, 1);
     if (!status)
         status = hearth_cli_open_template(&c->template, &c->o, "chat", c->model);
     struct hearth_error err = {0};
@@ -97,6 +102,7 @@ static void close_chat(struct chat *c)
     hearth_chat_template_close(&c->template);
     hearth_grammar_close(&c->grammar);
     hearth_model_close(&c->model);
+    hearth_cli_close_drafter(&c->drafter);
     json_decref(c->messages);
     json_decref(c->variables);
     hearth_run_stats_free(&c->stats);

@@ -10,13 +10,13 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/constraint.h"
+#include "cli/drafts.h"
 #include "cli/extent.h"
 #include "cli/fit.h"
 #include "cli/forecast.h"
 #include "cli/machine.h"
 #include "cli/sampling.h"
 #include "cli/run_stats.h"
-#include "draft/draft.h"
 
 // One continuation.
 struct line {
@@ -31,7 +31,8 @@ struct line {
 };
 
 struct run {
-    const struct hearth_options *o;
+    struct hearth_options *o;
+    struct hearth_cli_drafter drafter;
     struct hearth_model *model;
     struct hearth_session *session;
     struct hearth_buffer gbnf;      // the text of the grammar, if there is one
@@ -93,7 +94,9 @@ static int room_of(const struct run *r, const struct line *line)
     int64_t room = hearth_session_n_ctx(r->session) - line->tokens.n + 1;
     if (r->o->n_predict > 0 && r->o->n_predict - line->n < room)
         room = r->o->n_predict - line->n;
-    const int64_t most = hearth_cli_drafts(r->o, r->model) + 1;
+    // Rows of several texts are written step by step.
+    const bool drafts = !r->logits_out || r->n_lines == 1;
+    const int64_t most = drafts ? hearth_cli_drafts(r->o, r->model) + 1 : 1;
     return (int)(room < most ? room : most);
 }
 
@@ -346,6 +349,7 @@ static int open_lines(struct run *r)
         status = hearth_cli_error("no memory for %d continuations", r->n_lines);
     for (int i = 0; i < r->n_lines && !status; i++) {
         struct line *line = &r->lines[i];
+        line->tokens.which = i;
         if (hearth_sampler_open(&line->sampler, r->n_vocab, &sampling.params, &err) ||
             hearth_stream_open(&line->stream, r->model, r->o->special, r->has_prompt, &err)) {
             status = hearth_cli_fail(&err);
@@ -379,7 +383,12 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
 {
     struct hearth_error err = {0};
     uint64_t start = hearth_now_ns();
-    int status = hearth_cli_open_model(&r->model, r->o, false);
+    int status = hearth_cli_open_drafter(&r->drafter, r->o, (int)r->o->n_parallel);
+    if (!status)
+        status = hearth_cli_open_model(&r->model, r->o, false);
+    if (status)
+        return status;
+    status = hearth_cli_attach_drafter(&r->drafter, r->model, (int)r->o->n_parallel);
     if (status)
         return status;
     note_no_prompt(r);
@@ -409,6 +418,7 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
         return hearth_cli_fail(&err);
     hearth_cli_note_unused(r->o, r->session);
     hearth_pace_begin(&r->pace, hearth_draft_each(r->model));
+    r->pace.drafter = r->drafter.drafter;
     r->stats.load_ns = hearth_now_ns() - start;
     r->stats.measure_ns = hearth_cli_machine_ns();
 
@@ -442,6 +452,7 @@ static void close_all(struct run *r)
     hearth_cli_cancel_on_interrupt(NULL);
     hearth_session_close(&r->session);
     hearth_model_close(&r->model);
+    hearth_cli_close_drafter(&r->drafter);
 }
 
 // ---- the end
@@ -576,7 +587,8 @@ int hearth_cmd_run(const struct hearth_options *o)
         status = hearth_cli_check_text_out(o, o->trace);
     if (status)
         return status;
-    struct run r = {.o = o};
+    struct hearth_options own = *o;
+    struct run r = {.o = &own};
     struct hearth_buffer text = {0};
     status = hearth_cli_read_constraint(o, cmd, &r.gbnf);
     if (!status)

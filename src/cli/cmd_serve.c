@@ -21,6 +21,7 @@ int hearth_cmd_serve(const struct hearth_options *o)
 #include "base/os.h"
 #include "cli/adapters.h"
 #include "cli/chat_template.h"
+#include "cli/drafts.h"
 #include "cli/extent.h"
 #include "cli/fit.h"
 #include "cli/sampling.h"
@@ -33,7 +34,8 @@ int hearth_cmd_serve(const struct hearth_options *o)
 #define MOST_KV_TOKENS (INT32_MAX - 63)
 
 struct serve {
-    const struct hearth_options *o;
+    struct hearth_options *o;
+    struct hearth_cli_drafter drafter;
     struct hearth_buffer keys; // their texts, a zero after each
     const char *key_list[MOST_KEYS];
     int n_keys;
@@ -147,7 +149,11 @@ static int open_session(struct serve *s)
 
 static int open_all(struct serve *s)
 {
-    int status = hearth_cli_open_model(&s->model, s->o, false);
+    int status = hearth_cli_open_drafter(&s->drafter, s->o, (int)s->o->n_parallel);
+    if (!status)
+        status = hearth_cli_open_model(&s->model, s->o, false);
+    if (!status)
+        status = hearth_cli_attach_drafter(&s->drafter, s->model, (int)s->o->n_parallel);
     if (!status)
         status = hearth_cli_open_template(&s->template, s->o, "serve", s->model);
     if (!status)
@@ -167,6 +173,7 @@ static int start(struct serve *s)
                                          .sampling = &s->sampling.params,
                                          .n_predict = (int)s->o->n_predict,
                                          .n_guesses = s->n_guesses,
+                                         .drafter = s->drafter.drafter,
                                          .pooling = hearth_cli_pooling(s->o, s->model),
                                          .adapters = s->adapters.list,
                                          .n_adapters = s->adapters.n};
@@ -208,6 +215,7 @@ static void close_all(struct serve *s)
     hearth_chat_template_close(&s->template);
     hearth_cli_sampling_free(&s->sampling);
     hearth_model_close(&s->model);
+    hearth_cli_close_drafter(&s->drafter);
     hearth_cli_adapters_close(&s->adapters);
     json_decref(s->variables);
     free(s->variables_text);
@@ -216,7 +224,8 @@ static void close_all(struct serve *s)
 
 int hearth_cmd_serve(const struct hearth_options *o)
 {
-    struct serve s = {.o = o};
+    struct hearth_options own = *o;
+    struct serve s = {.o = &own};
     if (o->chat_template && o->chat_template_file)
         return hearth_cli_usage(hearth_command_find("serve"),
                                 "--chat-template and --chat-template-file exclude each other");

@@ -18,7 +18,6 @@
 #include "cli/folder_models.h"
 #include "cli/machine.h"
 #include "cli/wrap.h"
-#include "draft/draft.h"
 #include "model/model.h"
 #include "plan/chart.h"
 #include "store/store.h"
@@ -466,6 +465,8 @@ int hearth_cli_open_model_at(struct hearth_model **out, const char *path, const 
     params.progress = hearth_cli_progress;
     params.verify = o->verify;
     params.ram = hearth_options_ram(o);
+    if (params.ram && params.ram < HEARTH_RAM_LEAST)
+        params.ram = params.ram > o->aside ? params.ram - o->aside : 1;
     params.io = hearth_options_io(o);
     params.throttle = o->throttle;
     params.overlap = (enum hearth_overlap)o->overlap;
@@ -632,11 +633,6 @@ struct hearth_session_params hearth_cli_session_params(const struct hearth_optio
     params.sparsity_share = (float)o->sparsity_threshold.share;
     hearth_cli_choose_device(o, &params);
     return params;
-}
-
-int hearth_cli_drafts(const struct hearth_options *o, const struct hearth_model *model)
-{
-    return o->trace ? 0 : hearth_draft_most(model, (int)o->draft_max); // a trace has the text's tokens alone
 }
 
 enum hearth_pooling hearth_cli_pooling(const struct hearth_options *o, const struct hearth_model *model)

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/drafts.h"
 #include "cli/pack_cache.h"
-#include "draft/draft.h"
 #include "model/model.h"
 #include "model/pack.h"
 
@@ -169,7 +169,9 @@ static void fit_drafts(struct hearth_session_params *params, const struct hearth
     struct hearth_fit with;
     const int texts = o->n_parallel > 0 ? (int)o->n_parallel : 1, guesses = hearth_cli_drafts(o, model);
     const bool by_parts = model->pack || model->hp.n_expert;
-    if (!guesses || texts + guesses > HEARTH_DRAFT_ROWS || fit->kind == HEARTH_FIT_NOT ||
+    // With a device the plan has each of its bytes.
+    if (!guesses || params->device || o->ram.bytes == HEARTH_BUDGET_MIN ||
+        texts + guesses > HEARTH_DRAFT_ROWS || fit->kind == HEARTH_FIT_NOT ||
         (fit->kind == HEARTH_FIT_STREAMS && by_parts))
         return;
     more.max_steps = texts + guesses;

@@ -109,6 +109,8 @@ struct hearth_options {
     int activation; // index in the choices of --activation; 0: what the model says
     bool escape, no_escape, no_bos, no_parse_special, parse_special, special, ignore_eos, json, verify, quiet,
         verbose, pure, ids, pieces, show_count;
+    const char *model_draft;
+    uint64_t aside; // bytes of --ram that are for something else than the model; no option
     int64_t n_predict, draft_max, n_parallel, chunks, repetitions, depth;
     struct hearth_int_list bench_prompt, bench_gen, bench_parallel;
     struct hearth_int_list bench_depth, bench_threads, bench_ubatch, bench_type_k, bench_type_v;

@@ -239,6 +239,10 @@ const struct hearth_option hearth_option_table[] = {
      "tokens that are guessed ahead at most, by what followed the last ones before; 0: none. Guesses are checked, "
      "several in a step, where that saves time. No text depends on it",
      AT(draft_max)},
+    {"-md, --model-draft", "--spec-draft-model", HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, GENERATE,
+     "Generation",
+     "a small model with the same vocabulary, which guesses tokens ahead, too. No text depends on it",
+     AT(model_draft)},
     {"-np, --parallel", NULL, HEARTH_OPTION_INT, "N", "1", NULL, 1, 256, RUN, "Generation",
      "generate N continuations of the prompt together, with seeds S, S+1, ...; they are printed one after "
      "the other and the one with the best mean log-probability is named",

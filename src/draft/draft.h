@@ -3,8 +3,8 @@
 // behind each of them, so that guesses which come true are tokens that cost no step of their own. Each row's logits
 // are what it would get alone, and the text is sampled from these: no guess changes it.
 //
-// Guesses come from the text itself (lookup.c): what followed where its last tokens stood before. pace.c says how many of
-// them are worth their time.
+// Guesses come from the text itself (lookup.c): what followed where its last tokens stood before; or from a small model
+// with the same vocabulary (drafter.c). pace.c says how many of them are worth their time.
 #ifndef HEARTH_DRAFT_DRAFT_H
 #define HEARTH_DRAFT_DRAFT_H
 
@@ -24,10 +24,17 @@ struct hearth_draft {
     int n;                                  // guesses
     int used;                               // of them, in the next step: the first ones
     hearth_token tokens[HEARTH_DRAFT_MOST]; // what follows the text
-    int match
-        [HEARTH_DRAFT_MOST]; // tokens before each guess, the guesses before it included, that stood before
-                             // that place, too: 1 to HEARTH_DRAFT_LONGEST
+    int kind[HEARTH_DRAFT_MOST];            // how sure each is, in HEARTH_DRAFT_KINDS
 };
+
+// Guesses of a kind come true about equally often: those of a text itself by how many tokens are alike, then those of a
+// model by their probability.
+#define HEARTH_DRAFT_LOOKUPS 8
+#define HEARTH_DRAFT_KINDS   (2 * HEARTH_DRAFT_LOOKUPS)
+// Of a guess before which so many tokens, the guesses before it included, stood before that place, too.
+int hearth_draft_kind_of_match(int match);
+// Of a model's guess.
+int hearth_draft_kind_of_probability(double p);
 
 // Guesses that a session on the model may have in a step, at most `wanted`. 0: what guesses that do not come true leave
 // behind takes more time than others save.
@@ -35,28 +42,42 @@ int hearth_draft_most(const struct hearth_model *model, int wanted);
 // What a further row of a step takes of the time of one, before anything is measured.
 double hearth_draft_each(const struct hearth_model *model);
 
-// Guesses at most `most` tokens behind text[0..n). None where its last token is new to it.
-void hearth_draft_guess(struct hearth_draft *draft, const hearth_token *text, int n, int most);
+// Guesses at most `most` tokens behind text[0..n) from the text itself. None where its last token is new to it.
+void hearth_draft_look_up(struct hearth_draft *draft, const hearth_token *text, int n, int most);
 
-// Guesses are alike that have as many matching tokens, more or less.
-#define HEARTH_PACE_KINDS 8
+struct hearth_drafter;
 
 // What was measured: what steps cost, and how often guesses came true. One for all texts of a session.
 struct hearth_pace {
     double each;                      // of the time of one row what a further one takes, until that is known
     double ns[HEARTH_DRAFT_ROWS + 1]; // of a step with so many rows; 0: unknown
     int seen[HEARTH_DRAFT_ROWS + 1];  // so many of them
-    double tries[HEARTH_PACE_KINDS];  // guesses that were compared with what was chosen
-    double hits[HEARTH_PACE_KINDS];   // of them, those that came true
+    double tries[HEARTH_DRAFT_KINDS]; // guesses that were compared with what was chosen
+    double hits[HEARTH_DRAFT_KINDS];  // of them, those that came true
     int busy;                         // steps with guesses since one without
     int idle,
         patience; // steps since guesses were last used, although they might pay; after so many that is tried
     uint64_t steps, guesses, hits_in_step; // with guesses in them; these; those that came true
+    uint64_t last_ns;                      // of the last step; 0: what came of it is counted
+    int last_tokens;                       // that came of it
+    struct hearth_drafter *drafter;        // NULL: guesses come from texts alone
 };
 
 // each: see there. With weights that all rows share little, that others of a sparse model or a model with experts do
 // not, much.
 void hearth_pace_begin(struct hearth_pace *pace, double each);
+
+// What is known so far of a step of so many rows, in nanoseconds, 0: nothing; and how often such guesses come true.
+double hearth_pace_cost(const struct hearth_pace *pace, int rows);
+double hearth_pace_chance(const struct hearth_pace *pace, int kind);
+
+// Before the guesses of a step: what came of the last one is known by now.
+void hearth_pace_settle(struct hearth_pace *pace);
+
+// Guesses at most `most` tokens behind text[0..n), which is text number `which` of the session, where a step has `rows`
+// rows without them.
+void hearth_draft_guess(struct hearth_draft *draft, struct hearth_pace *pace, int which,
+                        const hearth_token *text, int n, int most, int rows);
 
 // Says of drafts[0..n), one for each text with a step, how many guesses are used in the next one, which has `rows` rows
 // without them and may have `most`.
@@ -71,6 +92,25 @@ bool hearth_pace_compare(struct hearth_pace *pace, const struct hearth_draft *dr
 // A step of so many rows took so long.
 void hearth_pace_took(struct hearth_pace *pace, int rows, uint64_t ns);
 
+// ---- a small model that guesses: drafter.c
+
+// For texts 0..n_texts-1 of one session. The model and the session, with so many sequences and HEARTH_DRAFT_ROWS steps,
+// stay the caller's, and are for nothing else until it is closed.
+// Errors: HEARTH_E_MEMORY, HEARTH_E_INVALID (the model has another vocabulary than `main`, or recurrent layers).
+int hearth_drafter_open(struct hearth_drafter **out, const struct hearth_model *model,
+                        struct hearth_session *session, const struct hearth_model *main, int n_texts,
+                        struct hearth_error *err);
+void hearth_drafter_close(struct hearth_drafter **drafter);
+
+// Whether its guesses have been worth their time lately, or are to be tried again.
+bool hearth_drafter_pays(struct hearth_drafter *drafter, const struct hearth_pace *pace, int rows);
+// As hearth_draft_guess(). Where the model fails, there are none.
+void hearth_drafter_guess(struct hearth_drafter *drafter, struct hearth_draft *draft,
+                          const struct hearth_pace *pace, int which, const hearth_token *text, int n,
+                          int most, int rows);
+// What came of its guesses: so many tokens of a step that took so long.
+void hearth_drafter_took(struct hearth_drafter *drafter, int tokens, uint64_t ns);
+
 // ---- texts of a session that grow by drafts: step.c
 
 struct hearth_drafted {
@@ -78,8 +118,9 @@ struct hearth_drafted {
     hearth_token *tokens; // of the prompt, and those that were chosen; malloc'd
     int n, cap;
     struct hearth_draft draft;
-    int room; // tokens that the next step may give at most, 1 or more
-    int row;  // its first row in the last step; draft.used more follow
+    int which; // number among the session's texts
+    int room;  // tokens that the next step may give at most, 1 or more
+    int row;   // its first row in the last step; draft.used more follow
 };
 
 // Adds tokens to the text. False: no memory.

@@ -45,14 +45,14 @@ double hearth_draft_each(const struct hearth_model *model)
     return model->hp.n_expert ? 0.7 : hearth_is_relu(&model->hp) ? 0.5 : 0.15;
 }
 
-void hearth_draft_guess(struct hearth_draft *draft, const hearth_token *text, int n, int most)
+void hearth_draft_look_up(struct hearth_draft *draft, const hearth_token *text, int n, int most)
 {
     int match = 0;
     const int place = most > 0 && n > 1 ? find(text, n, &match) : -1;
     draft->n = draft->used = 0;
     for (int i = 0; place >= 0 && i < most && i < HEARTH_DRAFT_MOST; i++) {
         draft->tokens[i] = place + i < n ? text[place + i] : draft->tokens[place + i - n];
-        draft->match[i] = match + i < HEARTH_DRAFT_LONGEST ? match + i : HEARTH_DRAFT_LONGEST;
+        draft->kind[i] = hearth_draft_kind_of_match(match + i);
         draft->n++;
     }
 }

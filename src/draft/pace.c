@@ -14,6 +14,9 @@
 #define PATIENCE      64
 #define MOST_PATIENCE 1024
 
+// What a text says itself is as good as what a model says, and costs nothing, if it comes true so often.
+#define SURE 0.75
+
 // What a further step changes at least in what is known of such steps.
 #define SLOWEST 0.1
 // After so many steps with guesses one has none, which tells what that takes by now: sooner where they gain little.
@@ -23,36 +26,54 @@
 
 // ---- how often guesses come true
 
-// Matches up to so many tokens are of one kind. What is assumed of a kind, as if it had been seen so often.
+// Kinds: matches of up to so many tokens, and guesses of a model that are up to so likely; what is assumed of one, as if
+// it had been seen so often.
 static const struct {
-    int match;
-    double chance;
-} kinds[HEARTH_PACE_KINDS] = {{1, 0.15}, {2, 0.3},  {3, 0.4},  {4, 0.5},
-                              {6, 0.6},  {10, 0.7}, {16, 0.8}, {HEARTH_DRAFT_LONGEST, 0.85}};
+    double most, chance;
+} kinds[HEARTH_DRAFT_KINDS] = {{1, 0.15},  {2, 0.3},    {3, 0.4},    {4, 0.5},     {6, 0.6},   {10, 0.7},
+                               {16, 0.8},  {1e9, 0.85}, {0.2, 0.1},  {0.35, 0.25}, {0.5, 0.4}, {0.65, 0.55},
+                               {0.8, 0.7}, {0.9, 0.8},  {0.97, 0.9}, {1e9, 0.95}};
 #define ASSUMED 4
 // What was seen long ago counts less.
 #define REMEMBERED 128
 
-static int kind_of(int match)
+static int kind_of(double value, int first)
 {
-    int kind = 0;
-    while (kind + 1 < HEARTH_PACE_KINDS && match > kinds[kind].match)
+    int kind = first;
+    while (value > kinds[kind].most)
         kind++;
     return kind;
 }
 
-static double chance(const struct hearth_pace *p, int match)
+int hearth_draft_kind_of_match(int match)
 {
-    const int kind = kind_of(match);
+    return kind_of(match, 0);
+}
+
+int hearth_draft_kind_of_probability(double p)
+{
+    return kind_of(p, HEARTH_DRAFT_LOOKUPS);
+}
+
+double hearth_pace_chance(const struct hearth_pace *p, int kind)
+{
     return (p->hits[kind] + ASSUMED * kinds[kind].chance) / (p->tries[kind] + ASSUMED);
+}
+
+void hearth_pace_settle(struct hearth_pace *p)
+{
+    if (p->drafter && p->last_ns)
+        hearth_drafter_took(p->drafter, p->last_tokens, p->last_ns);
+    p->last_ns = 0;
 }
 
 bool hearth_pace_compare(struct hearth_pace *p, const struct hearth_draft *draft, int at, hearth_token token)
 {
+    p->last_tokens++;
     if (at >= draft->n)
         return false;
     const bool came_true = draft->tokens[at] == token;
-    const int kind = kind_of(draft->match[at]);
+    const int kind = draft->kind[at];
     p->tries[kind]++;
     p->hits[kind] += came_true;
     if (p->tries[kind] > REMEMBERED) {
@@ -68,7 +89,7 @@ bool hearth_pace_compare(struct hearth_pace *p, const struct hearth_draft *draft
 // A step of so many rows, by those that were measured on both sides of it. Beyond all of them further rows cost what is
 // assumed, or less where fewer did: what is not tried is not known, and kernels for many rows may do better than those for
 // few. 0: nothing was measured.
-static double cost(const struct hearth_pace *p, int rows)
+double hearth_pace_cost(const struct hearth_pace *p, int rows)
 {
     int below = 0, above = 0, first = 0;
     for (int r = HEARTH_DRAFT_ROWS; r > 0; r--) {
@@ -93,6 +114,8 @@ static double cost(const struct hearth_pace *p, int rows)
 
 void hearth_pace_took(struct hearth_pace *p, int rows, uint64_t ns)
 {
+    p->last_ns = ns;
+    p->last_tokens = 0;
     if (rows < 1 || rows > HEARTH_DRAFT_ROWS || !ns)
         return;
     if (p->ns[rows] <= 0) {
@@ -125,13 +148,26 @@ static int likeliest(const struct hearth_pace *p, struct hearth_draft *const *dr
     *best = LEAST_CHANCE;
     for (int i = 0; i < n; i++) {
         const struct hearth_draft *d = drafts[i];
-        const double both = d->used < d->n ? reached[i] * chance(p, d->match[d->used]) : 0;
+        const double both = d->used < d->n ? reached[i] * hearth_pace_chance(p, d->kind[d->used]) : 0;
         if (both > *best) {
             *best = both;
             which = i;
         }
     }
     return which;
+}
+
+void hearth_draft_guess(struct hearth_draft *draft, struct hearth_pace *p, int which,
+                        const hearth_token *text, int n, int most, int rows)
+{
+    hearth_draft_look_up(draft, text, n, most);
+    if (!p->drafter || most < 1 || (draft->n && hearth_pace_chance(p, draft->kind[0]) >= SURE) ||
+        !hearth_drafter_pays(p->drafter, p, rows))
+        return;
+    struct hearth_draft other;
+    hearth_drafter_guess(p->drafter, &other, p, which, text, n, most, rows);
+    if (other.n)
+        *draft = other;
 }
 
 void hearth_pace_choose(struct hearth_pace *p, struct hearth_draft *const *drafts, int n, int rows, int most)
@@ -141,7 +177,7 @@ void hearth_pace_choose(struct hearth_pace *p, struct hearth_draft *const *draft
     most = most < HEARTH_DRAFT_ROWS ? most : HEARTH_DRAFT_ROWS;
     for (int i = 0; i < n; i++)
         drafts[i]->used = 0;
-    const double alone = rows <= most ? cost(p, rows) : 0;
+    const double alone = rows <= most ? hearth_pace_cost(p, rows) : 0;
     if (alone <= 0 || n > HEARTH_DRAFT_ROWS)
         return;
     for (int i = 0; i < n; i++)
@@ -153,7 +189,7 @@ void hearth_pace_choose(struct hearth_pace *p, struct hearth_draft *const *draft
         drafts[which]->used++;
         order[taken++] = which;
         tokens += next;
-        const double rate = tokens / cost(p, rows + taken);
+        const double rate = tokens / hearth_pace_cost(p, rows + taken);
         might |= tokens / (alone * (1 + p->each * taken)) > LEAST_GAIN * rows / alone;
         if (rate > highest) {
             highest = rate;

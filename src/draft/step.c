@@ -31,9 +31,11 @@ static void guess(struct hearth_session *session, struct hearth_pace *pace,
                   struct hearth_drafted *const *texts, int n)
 {
     struct hearth_draft *drafts[MOST_TEXTS];
+    hearth_pace_settle(pace);
     for (int i = 0; i < n; i++) {
         drafts[i] = &texts[i]->draft;
-        hearth_draft_guess(drafts[i], texts[i]->tokens, texts[i]->n, texts[i]->room - 1);
+        hearth_draft_guess(drafts[i], pace, texts[i]->which, texts[i]->tokens, texts[i]->n,
+                           texts[i]->room - 1, n);
     }
     hearth_pace_choose(pace, drafts, n, n, hearth_session_max_steps(session));
 }
@@ -52,8 +54,9 @@ int hearth_drafted_step(struct hearth_session *session, struct hearth_pace *pace
         n_rows = lay_out(texts, n, rows);
         rc = hearth_evaluate(session, rows, n_rows, sizeof *rows, err);
     }
-    if (!rc)
-        hearth_pace_took(pace, n_rows, hearth_now_ns() - start);
+    if (rc)
+        return rc;
+    hearth_pace_took(pace, n_rows, hearth_now_ns() - start);
     return rc;
 }
 

@@ -54,13 +54,14 @@ static bool takes_guesses(const struct hearth_slot *slot)
 }
 
 // Guesses at what follows the text: no more than it may have.
-static void guess(const struct hearth_scheduler *s, struct hearth_slot *slot)
+static void guess(struct hearth_scheduler *s, struct hearth_slot *slot, int rows)
 {
     const struct hearth_job *job = slot->job;
     int most = s->n_guesses < s->room - job->n_tokens ? s->n_guesses : s->room - job->n_tokens;
     if (job->n_predict >= 0 && job->n_predict - job->stats.n_generated - 1 < most)
         most = job->n_predict - job->stats.n_generated - 1;
-    hearth_draft_guess(&slot->draft, job->tokens, job->n_tokens, most);
+    hearth_draft_guess(&slot->draft, &s->pace, (int)(slot - s->slots), job->tokens, job->n_tokens, most,
+                       rows);
 }
 
 // Guesses for all texts, as many as are worth it. Beside prompts there are none: their rows take the time.
@@ -69,6 +70,7 @@ static void add_guesses(struct hearth_scheduler *s)
     struct hearth_draft *drafts[HEARTH_DRAFT_ROWS];
     int n = 0, rows = 0;
     const bool wait = s->guesses_wait;
+    hearth_pace_settle(&s->pace);
     s->guesses_wait = false;
     for (int i = 0; i < s->n_slots; i++) {
         struct hearth_slot *slot = &s->slots[i];
@@ -80,7 +82,7 @@ static void add_guesses(struct hearth_scheduler *s)
         return;
     for (int i = 0; i < s->n_slots; i++)
         if (takes_guesses(&s->slots[i])) {
-            guess(s, &s->slots[i]);
+            guess(s, &s->slots[i], rows);
             drafts[n++] = &s->slots[i].draft;
         }
     hearth_pace_choose(&s->pace, drafts, n, rows, s->max_steps);

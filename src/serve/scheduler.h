@@ -16,6 +16,7 @@ struct hearth_scheduler_params {
     int n_slots;                    // jobs that are done at once
     int max_waiting;                // jobs that wait besides
     int n_guesses;                  // tokens that are guessed ahead for each, at most
+    struct hearth_drafter *drafter; // that guesses for n_slots texts, the scheduler's from now on; NULL: none
     const char *prefix_folder;      // where prompts are kept on disk, too; NULL: nowhere
     uint64_t prefix_bytes;          // of it at most
     bool saves_slots;               // hearth_scheduler_act() will be called

@@ -45,6 +45,7 @@ struct hearth_served {
     const struct hearth_sampler_params *sampling; // of requests that say nothing
     int n_predict;                                // the same
     int n_guesses;                                // tokens that are guessed ahead for each text, at most
+    struct hearth_drafter *drafter;               // that guesses for n_slots texts, or NULL
     enum hearth_pooling pooling;                  // of embeddings
     const struct hearth_adapter *adapters;        // [n_adapters] that the model was opened with
     size_t n_adapters;

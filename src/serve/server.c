@@ -78,6 +78,7 @@ int hearth_server_start(struct hearth_server *server, const struct hearth_served
                                                    .n_slots = server->params.n_slots,
                                                    .max_waiting = server->params.max_waiting,
                                                    .n_guesses = served->n_guesses,
+                                                   .drafter = served->drafter,
                                                    .prefix_folder = server->params.prefix_folder,
                                                    .prefix_bytes = server->params.prefix_bytes,
                                                    .saves_slots = server->params.slot_folder != NULL};

@@ -7,17 +7,22 @@ novels=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
 again="the door opened and the door closed and the door opened and the door closed and"
 
 # both MODEL OPTION...: the same text and logits with drafts as without; $drafted and $accepted are what the former counted.
-both() {
-    run 0 run "$@" --draft-max 0 --logits-out "$tmp/plain.logits" --stats json
+both() { texts_and "$tmp/logits" "$@"; }
+# The same without logits, as of several texts at once.
+both_texts() { texts_and "" "$@"; }
+texts_and() {
+    local logits=$1
+    shift
+    run 0 run "$@" --draft-max 0 ${logits:+--logits-out "$tmp/plain.logits"} --stats json
     cp "$tmp/out" "$tmp/plain"
     tail -n 1 "$tmp/err" >"$tmp/stats"
     [ "$(json "$tmp/stats" draft_tokens)" = 0 ] || fail "drafts with --draft-max 0"
     local stop generated
     stop=$(json "$tmp/stats" stop)
     generated=$(json "$tmp/stats" generated_tokens)
-    run 0 run "$@" --logits-out "$tmp/logits" --stats json
+    run 0 run "$@" ${logits:+--logits-out "$logits"} --stats json
     same "$tmp/out" "$tmp/plain"
-    same "$tmp/logits" "$tmp/plain.logits"
+    [ -z "$logits" ] || same "$logits" "$tmp/plain.logits"
     tail -n 1 "$tmp/err" >"$tmp/stats"
     [ "$(json "$tmp/stats" stop)" = "$stop" ] || fail "another end"
     [ "$(json "$tmp/stats" generated_tokens)" = "$generated" ] || fail "another number of tokens"
@@ -47,6 +52,8 @@ both "$novels" -p "$again" --temp 0.8 -s 1 -n 60 --grammar 'root ::= ("a" | "b" 
 
 # ---- several texts at once; fewer guesses; weights from the file
 both "$novels" -p "$again" --temp 0.8 -s 5 -np 4 -n 40 -t 2
+[ "$drafted" = 0 ] || fail "drafts where rows of logits go by steps of all texts"
+both_texts "$novels" -p "$again" --temp 0.8 -s 5 -np 4 -n 40 -t 2
 run 0 run "$novels" -p "$again" --temp 0 -n 60 --draft-max 0 -q
 cp "$tmp/out" "$tmp/plain"
 for options in "--draft-max 1" "--draft 3" "--draft-n 64" "--ram min"; do
@@ -58,6 +65,18 @@ done
 run 0 run "$novels" -p "$again" --temp 0 -n 60 --trace "$tmp/trace" --stats json
 tail -n 1 "$tmp/err" >"$tmp/stats"
 [ "$(json "$tmp/stats" draft_tokens)" = 0 ] || fail "drafts in a trace"
+
+# ---- a small model that drafts: the same one, which guesses right, one that knows nothing, one of another vocabulary
+both "$novels" -p "$again" --temp 0 -n 60 -md "$novels" -t 1
+both_texts "$novels" -p "$again" --temp 0.9 -s 4 -n 60 -np 2 -md "$source_dir/models/hearth-novels-swiglu-Q8_0.gguf" -t 1
+[ "$drafted" -gt 0 ] || fail "nothing was drafted by a small model"
+both "$golden/qwen3.Q8_0.gguf" -p "$again" --temp 0 -n 50 --ignore-eos -md "$golden/qwen3.Q4_0.gguf" -t 1 -c 100
+run 1 run "$novels" -p "$again" -n 4 -md "$model"
+err_has "cannot draft for"
+run 1 run "$golden/qwen35.Q8_0.gguf" -p "$again" -n 4 -md "$golden/qwen35.Q8_0.gguf"
+err_has "recurrent"
+run 1 run "$novels" -p "$again" -n 4 -md "$tmp/missing.gguf"
+err_has "missing.gguf"
 
 # ---- chats: answers, and what they go on from
 printf '%s\n' "$again" "and then" "$again" >"$tmp/talk"
@@ -98,7 +117,10 @@ texts without
 ask 200 /completion -d "{\"prompt\": \"$again\", \"n_predict\": 80, \"temperature\": 0}"
 grep -q draft_n out && fail "the server drafts with --draft-max 0"
 stop
-start "$novels" -np 3 -t 2 -c 256
-texts with
-same with without
-stop
+for options in "" "-md $novels"; do
+    # shellcheck disable=SC2086
+    start "$novels" -np 3 -t 2 -c 256 $options
+    texts with
+    same with without
+    stop
+done

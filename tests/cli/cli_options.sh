@@ -26,9 +26,9 @@ done <"$(dirname "$0")/llama_options.txt"
 # ---- those that change nothing are named in one line, and are not mistaken for prompts
 run 0 run "$model" -p "$prompt" -n 6 --temp 0 -q
 cp "$tmp/out" "$tmp/want"
-run 0 run -fa -m "$model" -p "$prompt" -n 6 --temp 0 -no-cnv -sm none -b 2048 --mlock --prio 2 -lm mmap --jinja -md d.gguf
+run 0 run -fa -m "$model" -p "$prompt" -n 6 --temp 0 -no-cnv -sm none -b 2048 --mlock --prio 2 -lm mmap --jinja -td 2
 same "$tmp/out" "$tmp/want"
-err_has "without effect here: -fa, -no-cnv, -sm, -b, --mlock, --prio, -lm, --jinja, -md"
+err_has "without effect here: -fa, -no-cnv, -sm, -b, --mlock, --prio, -lm, --jinja, -td"
 run 0 run "$model" -p "$prompt" -n 6 --temp 0 -ngl 99 -q
 [ -s "$tmp/err" ] && fail "--quiet tells of options without effect"
 for option in --no-perf --no-show-timings; do # that has an effect: no statistics, and the same text

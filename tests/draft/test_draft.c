@@ -25,7 +25,7 @@ static double chance(void)
 static void assert_guess(const hearth_token *text, int n, int most, const hearth_token *want, int n_want)
 {
     struct hearth_draft d;
-    hearth_draft_guess(&d, text, n, most);
+    hearth_draft_look_up(&d, text, n, most);
     assert_int_equal(d.n, n_want);
     assert_int_equal(d.used, 0);
     for (int i = 0; i < n_want; i++)
@@ -50,9 +50,9 @@ static void test_lookup(void **state)
     assert_guess(most, 10, 1, (hearth_token[]){1}, 1);
     assert_guess(last, 5, 1, (hearth_token[]){2}, 1);
     struct hearth_draft d;
-    hearth_draft_guess(&d, most, 10, 2);
-    assert_int_equal(d.match[0], 3);
-    assert_int_equal(d.match[1], 4);
+    hearth_draft_look_up(&d, most, 10, 2);
+    assert_int_equal(d.kind[0], hearth_draft_kind_of_match(3));
+    assert_int_equal(d.kind[1], hearth_draft_kind_of_match(4));
 }
 
 // The same by its definition.
@@ -71,7 +71,7 @@ static void guess_slowly(struct hearth_draft *d, const hearth_token *text, int n
     d->n = 0;
     for (int i = 0; at >= 0 && i < most; i++, d->n++) {
         d->tokens[i] = at + i < n ? text[at + i] : d->tokens[at + i - n];
-        d->match[i] = best + i < HEARTH_DRAFT_LONGEST ? best + i : HEARTH_DRAFT_LONGEST;
+        d->kind[i] = hearth_draft_kind_of_match(best + i);
     }
 }
 
@@ -85,11 +85,11 @@ static void test_lookup_of_random_texts(void **state)
         for (int i = 0; i < n; i++)
             text[i] = i > 40 && roll(4) ? text[i - 37] : (hearth_token)roll(kinds);
         struct hearth_draft got, want;
-        hearth_draft_guess(&got, text, n, most);
+        hearth_draft_look_up(&got, text, n, most);
         guess_slowly(&want, text, n, most);
         assert_int_equal(got.n, want.n);
         assert_memory_equal(got.tokens, want.tokens, (size_t)got.n * sizeof *got.tokens);
-        assert_memory_equal(got.match, want.match, (size_t)got.n * sizeof *got.match);
+        assert_memory_equal(got.kind, want.kind, (size_t)got.n * sizeof *got.kind);
     }
 }
 
@@ -101,7 +101,7 @@ static struct hearth_draft draft_of(int n, int match, double true_ones)
     struct hearth_draft d = {.n = n};
     for (int i = 0; i < n; i++) {
         d.tokens[i] = chance() < true_ones;
-        d.match[i] = match + i < HEARTH_DRAFT_LONGEST ? match + i : HEARTH_DRAFT_LONGEST;
+        d.kind[i] = hearth_draft_kind_of_match(match + i);
     }
     return d;
 }

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// Drafted tokens: --draft-max, and the small model of -md.
+#ifndef HEARTH_CLI_DRAFTS_H
+#define HEARTH_CLI_DRAFTS_H
+
+#include "cli/options.h"
+#include "draft/draft.h"
+
+// Tokens that are guessed ahead for each text, at most.
+int hearth_cli_drafts(const struct hearth_options *o, const struct hearth_model *model);
+
+struct hearth_cli_drafter {
+    struct hearth_model *model; // NULL: there is none
+    struct hearth_session *session;
+    struct hearth_drafter *drafter;
+};
+
+// Opens the model of -md, if it is given, with a session for n_texts, all in memory: to be called before the model that it
+// drafts for opens. Sets o->aside to what that is to leave it. Prints a failure and returns an exit status, as the next one.
+int hearth_cli_open_drafter(struct hearth_cli_drafter *d, struct hearth_options *o, int n_texts);
+// From now on its guesses are for texts of this model.
+int hearth_cli_attach_drafter(struct hearth_cli_drafter *d, const struct hearth_model *main, int n_texts);
+void hearth_cli_close_drafter(struct hearth_cli_drafter *d);
+
+#endif

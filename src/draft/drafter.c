@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT
+// Guesses of a small model with the same vocabulary: it goes ahead of the text by itself, always with its likeliest
+// token, for as long as that gains time.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os.h"
+#include "draft/draft.h"
+
+// So many tokens of a text at most are taken as steps, more as a prompt.
+#define FEW 16
+// A guess that is less likely is not worth its time, whatever that is.
+#define LEAST_REACHED 0.05
+// Rounds of guessing that are looked at together; after so many steps without it is tried again.
+#define ROUNDS        16
+#define PATIENCE      64
+#define MOST_PATIENCE 1024
+// What guessing must gain.
+#define LEAST_GAIN 1.03
+
+struct drafted_text {
+    int seq;              // in the drafter's session
+    hearth_token *tokens; // that it has
+    int n, cap;
+};
+
+struct hearth_drafter {
+    struct hearth_session *session;
+    struct drafted_text *texts;
+    int n_texts, n_vocab, n_main; // tokens of its vocabulary, and of the main model's
+    double token_ns;              // that a guess takes; 0: unknown
+    uint64_t spent_ns;            // for the guesses of the next step
+    double tokens, ns;            // of the last rounds: what came of them, and what they took
+    int rounds, idle, patience;
+    bool failed; // its context is full, or something went wrong: the texts go on without
+};
+
+// ---- guessing
+
+// The likeliest token and its probability.
+static hearth_token likeliest(const struct hearth_drafter *d, const float *logits, double *p)
+{
+    int best = 0;
+    for (int i = 1; i < d->n_vocab; i++)
+        if (logits[i] > logits[best])
+            best = i;
+    float sum = 0;
+    for (int i = 0; i < d->n_vocab; i++)
+        sum += expf(logits[i] - logits[best]);
+    *p = 1 / (double)sum;
+    return best;
+}
+
+static bool note(struct drafted_text *t, const hearth_token *tokens, int n)
+{
+    if (n > t->cap - t->n) {
+        const int cap = t->n + n + t->cap / 2 + 256;
+        hearth_token *grown = hearth_reallocarray(t->tokens, (size_t)cap, sizeof *grown);
+        if (!grown)
+            return false;
+        t->tokens = grown;
+        t->cap = cap;
+    }
+    memcpy(t->tokens + t->n, tokens, (size_t)n * sizeof *tokens);
+    t->n += n;
+    return true;
+}
+
+// Appends tokens to its own sequence of a text. False: that failed.
+static bool append(struct hearth_drafter *d, struct drafted_text *t, const hearth_token *tokens, int n,
+                   const float **logits)
+{
+    struct hearth_batch_row rows[FEW];
+    struct hearth_error err = {0};
+    int rc;
+    if (n > FEW) {
+        rc = hearth_prompt(d->session, t->seq, tokens, n, NULL, NULL, &err);
+    } else {
+        for (int i = 0; i < n; i++)
+            rows[i] = (struct hearth_batch_row){.seq = t->seq,
+                                                .pos = -1,
+                                                .token = tokens[i],
+                                                .phase = HEARTH_PHASE_STEP,
+                                                .wants_logits = i + 1 == n};
+        rc = hearth_evaluate(d->session, rows, n, sizeof *rows, &err);
+    }
+    *logits = rc ? NULL : hearth_logits(d->session, n > FEW ? 0 : n - 1);
+    return *logits && note(t, tokens, n);
+}
+
+// Brings its sequence to the text's end: what it guessed and did not come is cut off.
+static const float *catch_up(struct hearth_drafter *d, struct drafted_text *t, const hearth_token *text,
+                             int n)
+{
+    struct hearth_error err = {0};
+    const float *logits;
+    int kept = 0;
+    while (kept < t->n && kept + 1 < n && t->tokens[kept] == text[kept])
+        kept++;
+    if (t->seq < 0)
+        t->seq = hearth_seq_new(d->session, &err);
+    if (t->seq < 0 || hearth_seq_truncate(d->session, t->seq, kept, &err))
+        return NULL;
+    t->n = kept;
+    return append(d, t, text + kept, n - kept, &logits) ? logits : NULL;
+}
+
+// Whether another guess, which comes true together with those before it so often, gives more tokens a second than the
+// step has without it.
+static bool is_worth_it(const struct hearth_drafter *d, const struct hearth_pace *pace, double reached,
+                        double tokens, int rows, uint64_t spent)
+{
+    const double now = hearth_pace_cost(pace, rows) + (double)spent;
+    const double more = d->token_ns + hearth_pace_cost(pace, rows + 1) - hearth_pace_cost(pace, rows);
+    return reached > LEAST_REACHED && (more <= 0 || reached / more > tokens / now);
+}
+
+void hearth_drafter_guess(struct hearth_drafter *d, struct hearth_draft *draft,
+                          const struct hearth_pace *pace, int which, const hearth_token *text, int n,
+                          int most, int rows)
+{
+    const uint64_t start = hearth_now_ns();
+    struct drafted_text *t = &d->texts[which];
+    const float *logits = catch_up(d, t, text, n);
+    uint64_t last = hearth_now_ns();
+    double reached = 1, tokens = rows, p;
+    draft->n = draft->used = 0;
+    while (logits && draft->n < most && draft->n < HEARTH_DRAFT_MOST) {
+        const hearth_token token = likeliest(d, logits, &p);
+        if (token >= d->n_main)
+            break;
+        const int kind = hearth_draft_kind_of_probability(p);
+        draft->tokens[draft->n] = token;
+        draft->kind[draft->n++] = kind;
+        reached *= hearth_pace_chance(pace, kind);
+        tokens += reached;
+        // The next one comes true about as often as this one.
+        if (draft->n == most || draft->n == HEARTH_DRAFT_MOST ||
+            !is_worth_it(d, pace, reached * hearth_pace_chance(pace, kind), tokens, rows + draft->n,
+                         last - start))
+            break;
+        if (!append(d, t, &token, 1, &logits))
+            logits = NULL;
+        const uint64_t now = hearth_now_ns();
+        d->token_ns = d->token_ns > 0 ? 0.9 * d->token_ns + 0.1 * (double)(now - last) : (double)(now - last);
+        last = now;
+    }
+    d->failed |= !logits;
+    d->spent_ns += last - start;
+}
+
+// ---- whether it pays
+
+void hearth_drafter_took(struct hearth_drafter *d, int tokens, uint64_t ns)
+{
+    if (!d->spent_ns)
+        return;
+    d->tokens += tokens;
+    d->ns += (double)(ns + d->spent_ns);
+    d->spent_ns = 0;
+    if (++d->rounds == 2 * ROUNDS) {
+        d->tokens /= 2;
+        d->ns /= 2;
+        d->rounds = ROUNDS;
+    }
+}
+
+bool hearth_drafter_pays(struct hearth_drafter *d, const struct hearth_pace *pace, int rows)
+{
+    const double alone = hearth_pace_cost(pace, rows);
+    if (d->failed || alone <= 0)
+        return false;
+    if (d->rounds < ROUNDS)
+        return true;
+    if (d->tokens / d->ns > LEAST_GAIN * rows / alone) {
+        d->patience = PATIENCE;
+        d->idle = 0;
+        return true;
+    }
+    if (++d->idle < d->patience)
+        return false;
+    d->patience = d->patience < MOST_PATIENCE ? 2 * d->patience : MOST_PATIENCE;
+    d->idle = d->rounds = 0;
+    d->tokens = d->ns = 0;
+    return true;
+}
+
+// ---- opening
+
+// Whether tokens mean the same in both: a vocabulary may be padded at its end.
+static int check_vocabulary(const struct hearth_model *model, const struct hearth_model *main,
+                            struct hearth_error *err)
+{
+    const struct hearth_model_info *a = hearth_model_info(model), *b = hearth_model_info(main);
+    const int n = a->n_vocab < b->n_vocab ? a->n_vocab : b->n_vocab;
+    const int differ = a->n_vocab > b->n_vocab ? a->n_vocab - b->n_vocab : b->n_vocab - a->n_vocab;
+    int other = differ > 256 ? n : -1;
+    for (int i = 0; i < n && other < 0; i++) {
+        char x[256], y[256];
+        const size_t nx = hearth_token_bytes(model, i, true, x, sizeof x),
+                     ny = hearth_token_bytes(main, i, true, y, sizeof y);
+        if (nx != ny || memcmp(x, y, nx < sizeof x ? nx : sizeof x) != 0)
+            other = i;
+    }
+    if (other >= 0)
+        return hearth_fail(
+            err, HEARTH_E_INVALID,
+            "%s cannot draft for %s: their vocabularies differ from token %d on; give a small model of the "
+            "same family",
+            a->path, b->path, other);
+    if (!hearth_draft_most(model, 1))
+        return hearth_fail(err, HEARTH_E_INVALID,
+                           "%s cannot draft: it has recurrent layers, whose states cannot be cut", a->path);
+    return HEARTH_OK;
+}
+
+int hearth_drafter_open(struct hearth_drafter **out, const struct hearth_model *model,
+                        struct hearth_session *session, const struct hearth_model *main, int n_texts,
+                        struct hearth_error *err)
+{
+    *out = NULL;
+    const int rc = check_vocabulary(model, main, err);
+    if (rc)
+        return rc;
+    struct hearth_drafter *d = hearth_calloc(1, sizeof *d);
+    struct drafted_text *texts = d ? hearth_calloc((size_t)n_texts, sizeof *texts) : NULL;
+    if (!texts) {
+        free(d);
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for drafts of %d texts", n_texts);
+    }
+    for (int i = 0; i < n_texts; i++)
+        texts[i].seq = -1;
+    *d = (struct hearth_drafter){.session = session,
+                                 .texts = texts,
+                                 .n_texts = n_texts,
+                                 .n_vocab = hearth_model_info(model)->n_vocab,
+                                 .n_main = hearth_model_info(main)->n_vocab,
+                                 .patience = PATIENCE};
+    *out = d;
+    return HEARTH_OK;
+}
+
+void hearth_drafter_close(struct hearth_drafter **drafter)
+{
+    struct hearth_drafter *d = *drafter;
+    if (!d)
+        return;
+    for (int i = 0; i < d->n_texts; i++)
+        free(d->texts[i].tokens);
+    free(d->texts);
+    free(d);
+    *drafter = NULL;
+}
