@@ -4,6 +4,7 @@
 # shellcheck source=tests/cli/cli.sh
 . "$(dirname "$0")/cli.sh"
 novels=$source_dir/models/hearth-novels-drelu-Q8_0.gguf
+dense=$source_dir/models/hearth-novels-swiglu-Q8_0.gguf
 again="the door opened and the door closed and the door opened and the door closed and"
 
 # both MODEL OPTION...: the same text and logits with drafts as without; $drafted and $accepted are what the former counted.
@@ -112,15 +113,22 @@ texts() { # FILE: what the server answers, a line for each request
     done
 }
 requests=()
-start "$novels" -np 3 -t 2 -c 256 --draft-max 0
+start "$dense" -np 3 -t 2 -c 256 --draft-max 0
 texts without
 ask 200 /completion -d "{\"prompt\": \"$again\", \"n_predict\": 80, \"temperature\": 0}"
 grep -q draft_n out && fail "the server drafts with --draft-max 0"
+full="{\"prompt\": \"$again\", \"n_predict\": -1, \"temperature\": 0, \"ignore_eos\": true}"
+ask 200 /completion -d "$full" # until the context is full
+json out content >full
 stop
-for options in "" "-md $novels"; do
+for options in "" "-md $dense"; do
     # shellcheck disable=SC2086
-    start "$novels" -np 3 -t 2 -c 256 $options
+    start "$dense" -np 3 -t 2 -c 256 $options
     texts with
     same with without
+    grep -q draft_n with.answer.* || fail "the server does not draft"
+    ask 200 /completion -d "$full"
+    json out content >full.with
+    same full.with full
     stop
 done

@@ -354,6 +354,121 @@ static void test_texts(void **state)
     assert_true(came_true > 100);
 }
 
+// ---- a small model that drafts
+
+static struct hearth_session *open_steps(const struct hearth_model *model, int n_texts)
+{
+    struct hearth_session *s = NULL;
+    struct hearth_session_params p = hearth_session_params_default();
+    p.n_ctx = 120;
+    p.max_seqs = n_texts;
+    p.max_steps = HEARTH_DRAFT_MOST + 1;
+    p.n_threads = 1;
+    OK(hearth_session_open(&s, model, &p, &err));
+    return s;
+}
+
+static hearth_token likeliest(const float *logits, int n_vocab)
+{
+    int best = 0;
+    for (int i = 1; i < n_vocab; i++)
+        if (logits[i] > logits[best])
+            best = i;
+    return best;
+}
+
+// What the model says that follows.
+static void go_on(struct hearth_session *s, int n_vocab, const hearth_token *text, int n, hearth_token *out,
+                  int n_out)
+{
+    int seq = hearth_seq_new(s, &err);
+    OK(hearth_prompt(s, seq, text, n, NULL, NULL, &err));
+    for (int i = 0; i < n_out; i++) {
+        out[i] = likeliest(hearth_logits(s, 0), n_vocab);
+        OK(hearth_step(s, &seq, &out[i], 1, &err));
+    }
+    hearth_seq_free(s, seq);
+}
+
+// Texts that grow by what was guessed, by something else, or are others at once: guesses are what the model says.
+static void test_drafter(void **state)
+{
+    (void)state;
+    struct golden g = {0};
+    struct hearth_model *model = NULL;
+    struct hearth_drafter *drafter = NULL;
+    struct hearth_pace pace;
+    assert_true(golden_read(&g, "llama-mha.F32"));
+    OK(hearth_model_open(&model, g.path, NULL, &err));
+    const int n_vocab = hearth_model_info(model)->n_vocab;
+    struct hearth_session *own = open_steps(model, 2), *plain = open_steps(model, 1);
+    OK(hearth_drafter_open(&drafter, model, own, model, 2, &err));
+    hearth_pace_begin(&pace, 0.1);
+    for (int r = 1; r <= HEARTH_DRAFT_ROWS; r++)
+        pace.ns[r] = 1e12; // a step takes long, and no longer with more rows
+    for (int kind = 0; kind < HEARTH_DRAFT_KINDS; kind++)
+        pace.hits[kind] = pace.tries[kind] = 100;
+    hearth_token texts[2][120];
+    int n[2] = {0, 0}, guessed = 0;
+    for (int round = 0; round < 60; round++) {
+        const int which = (int)roll(2);
+        hearth_token *text = texts[which];
+        if (n[which] < 4 || n[which] > 80 || !roll(5)) {
+            const int from = n[which] > 4 && roll(2) ? 4 : 0; // as a text that shares its beginning
+            n[which] = 5 + (int)roll(30);
+            for (int i = from; i < n[which]; i++)
+                text[i] = (hearth_token)roll((uint32_t)n_vocab);
+        }
+        struct hearth_draft d;
+        hearth_token want[HEARTH_DRAFT_MOST];
+        const int most = 1 + (int)roll(HEARTH_DRAFT_MOST);
+        hearth_drafter_guess(drafter, &d, &pace, which, text, n[which], most, 1);
+        assert_true(d.n > 0 && d.n <= most);
+        go_on(plain, n_vocab, text, n[which], want, d.n);
+        assert_memory_equal(d.tokens, want, (size_t)d.n * sizeof *want);
+        guessed += d.n;
+        for (int i = 0; i < d.n && roll(6); i++)
+            text[n[which]++] = d.tokens[i];
+        text[n[which]++] = (hearth_token)roll((uint32_t)n_vocab);
+    }
+    assert_true(guessed > 200);
+    hearth_drafter_close(&drafter);
+    hearth_session_close(&own);
+    hearth_session_close(&plain);
+    hearth_model_close(&model);
+    golden_free(&g);
+}
+
+// It pauses when what it gives is not worth its time, and tries again.
+static void test_drafter_pauses(void **state)
+{
+    (void)state;
+    struct golden g = {0};
+    struct hearth_model *model = NULL;
+    struct hearth_drafter *drafter = NULL;
+    struct hearth_pace pace;
+    struct hearth_draft d;
+    assert_true(golden_read(&g, "llama-mha.F32"));
+    OK(hearth_model_open(&model, g.path, NULL, &err));
+    struct hearth_session *own = open_steps(model, 1);
+    OK(hearth_drafter_open(&drafter, model, own, model, 1, &err));
+    hearth_pace_begin(&pace, 0.1);
+    hearth_pace_took(&pace, 1, 1000);
+    int asked = 0;
+    for (int i = 0; i < 400; i++) {
+        if (!hearth_drafter_pays(drafter, &pace, 1))
+            continue;
+        asked++;
+        hearth_drafter_guess(drafter, &d, &pace, 0, g.ids, 8, 3, 1);
+        hearth_drafter_took(drafter, 1, 1000); // none came true
+    }
+    assert_true(asked > 16 && asked < 100);
+    hearth_drafter_close(&drafter);
+    hearth_session_close(&own);
+    hearth_model_close(&model);
+    golden_free(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +478,8 @@ int main(void)
         cmocka_unit_test(test_texts_share_rows),
         cmocka_unit_test(test_time),
         cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_drafter),
+        cmocka_unit_test(test_drafter_pauses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
