@@ -6,7 +6,7 @@
 #include "kernels/x86/step_ends_avx512.h"
 #include "kernels/x86/variants_x86.h"
 
-// Rows that one set of tokens goes through before the next set has its turn.
+// Rows whose sums are kept while they are walked in bands of columns.
 #define MATRIX_ROWS 48
 // How many bytes ahead of the arithmetic a matrix is prefetched: left to itself the CPU reads too few lines
 // at a time.
@@ -203,7 +203,6 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
         prepare(prepared + t * all, (const uint8_t *)x + t * x_stride, k, all, s);
     if (ends.together > 1)
         prepare_ends(&ends, prepared + all, x, k, full, group_bytes, s);
-    // Rows in bands of columns are so many that their sums stay in the L1 cache.
     for (size_t r = 0; r < n_rows; r += most_rows) {
         const size_t rows = n_rows - r < most_rows ? n_rows - r : most_rows;
         const uint8_t *from = (const uint8_t *)w + r * w_stride;

@@ -29,8 +29,8 @@ struct words {
 struct few_scratch {
     __m512 acc[BAND_ROWS * MAX_TOKENS]; // [row][token]
     struct prepared one;                // before its words are put in order
-    struct ends_groups groups[2];       // ends of 16 rows each
-    struct words x[];                   // [group][token], then of the ends
+    struct ends_groups groups;
+    struct words x[]; // [group][token], then of the ends
 };
 
 size_t hearth_step_few_scratch_avx512(size_t k)
@@ -221,9 +221,9 @@ INLINE void band_ends(struct few_scratch *f, const uint8_t *w, size_t rows, cons
     for (size_t first = 0; first < rows; first += most) {
         const size_t some = rows - first < most ? rows - first : most;
         for (size_t r = 0; r < some; r++)
-            take_end(f->groups, w + (first + r) * c->w_stride, before, (int)r, &c->ends);
+            take_end(&f->groups, w + (first + r) * c->w_stride, before, (int)r, &c->ends);
         for (size_t r = 0; r < some; r += together)
-            add_ends_words(f->acc + (first + r) * c->n, c->n, f->groups->bytes[r / together],
+            add_ends_words(f->acc + (first + r) * c->n, c->n, f->groups.bytes[r / together],
                            some - r < together ? some - r : together, &c->ends, f->x + c->full * c->n, unpack,
                            s);
     }
@@ -258,7 +258,7 @@ INLINE void few(float *out, size_t out_stride, const uint8_t *w, size_t w_stride
     c.ends.together = ends_together(k - c.full * elements, s);
     prepare_words(f, &c, x, x_stride, k, s);
     if (c.ends.bytes)
-        memset(f->groups, 0, sizeof f->groups); // rows may be too few to fill the last one
+        memset(&f->groups, 0, sizeof f->groups); // rows may be too few to fill the last one
     for (size_t r = 0; r < n_rows; r += BAND_ROWS) {
         const size_t rows = n_rows - r < BAND_ROWS ? n_rows - r : BAND_ROWS;
         band_groups(f, w + r * w_stride, rows, &c, unpack, s);
