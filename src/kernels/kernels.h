@@ -14,7 +14,8 @@
 //   vector   quantize_acts to delta                    x   x     x             x                     vector_tmpl.h
 //   attend   attend_scores, attend_values              (b) (b)   x             x (c)
 //
-//   (a) Products of several tokens are in step_many_avx512.c, dot_rows in step_rows_avx512.c.
+//   (a) Products of several tokens are in step_few_avx512.c and step_many_avx512.c, dot_rows in
+//       step_rows_avx512.c.
 //   (b) Optional: without it callers use the kernels of the other families.
 //   (c) Of F32 and F16 alone; with other caches callers use the kernels of the other
 //       families, as in (b).

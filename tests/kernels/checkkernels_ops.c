@@ -162,26 +162,33 @@ static void check_one_matmul(const struct shape *shape, bool step)
     check_free_all();
 }
 
-// Every number of tokens up to where kernels begin anew, with rows long enough for all ways of computing
-// them, which end anywhere in a group of units, and numbers of rows on both sides of what kernels take
-// together.
-static void check_edges(uint32_t type)
+// A step of so many tokens with rows of k elements, and numbers of rows on both sides of what kernels take together.
+static void check_edge(uint32_t type, size_t tokens, size_t k)
 {
     static const size_t rows[] = {1, 15, 16, 17, 31, 32, 33, 47, 49};
+    const size_t n_rows = sizeof rows / sizeof rows[0];
+    struct shape s = draw_shape(type);
+    s.k = k;
+    s.tokens = tokens;
+    s.rows = rows[(tokens + check_below(2)) % n_rows];
+    s.w_stride = hearth_type_bytes(type, s.k) + (tokens % 2 ? 0 : 2 * check_below(40));
+    s.x_stride = s.block ? hearth_acts_bytes(s.k) : s.k * sizeof(float);
+    s.out_stride = s.rows + check_below(9);
+    check_one_matmul(&s, true);
+}
+
+// Every number of tokens up to where kernels begin anew, with rows long enough for all ways of computing
+// them, which end anywhere in a group of units, and with short ones, whose ends go together.
+static void check_edges(uint32_t type)
+{
     const struct hearth_type_info *info = hearth_type_info(type);
-    const size_t n_rows = sizeof rows / sizeof rows[0], block = info->unit_elems ? info->block_elems : 1;
+    const size_t block = info->unit_elems ? info->block_elems : 1;
     for (size_t tokens = 1; tokens <= 34; tokens++) {
-        struct shape s = draw_shape(type);
-        s.k = 1024 + block * check_below(block == 256 ? 4 : 17);
-        if (tokens % 8 == 0) // so long that the scratch is all these kernels', and full
-            s.k = 9216;
-        s.tokens = tokens;
-        s.rows = rows[(tokens + check_below(2)) % n_rows];
-        s.w_stride = hearth_type_bytes(type, s.k) + (tokens % 2 ? 0 : 2 * check_below(40));
-        s.x_stride = s.block ? hearth_acts_bytes(s.k) : s.k * sizeof(float);
-        s.out_stride = s.rows + check_below(9);
-        check_one_matmul(&s, true);
+        // So long now and then that the scratch is all these kernels', and full.
+        check_edge(type, tokens, tokens % 8 ? 1024 + block * check_below(block == 256 ? 4 : 17) : 9216);
+        check_edge(type, tokens, block * (1 + check_below(1023 / block)));
     }
+    check_edge(type, 6, 9216);
 }
 
 void check_matmul(int rounds)

@@ -6,7 +6,7 @@
 #include "kernels/x86/step_ends_avx512.h"
 #include "kernels/x86/variants_x86.h"
 
-// Rows that one set of tokens goes through before the next set has its turn.
+// Rows whose sums are kept while they are walked in bands of columns.
 #define MATRIX_ROWS 48
 // How many bytes ahead of the arithmetic a matrix is prefetched: left to itself the CPU reads too few lines
 // at a time.
@@ -18,7 +18,9 @@
 #define BAND 8
 // Tokens from which on lanes are better used for tokens (step_many_avx512.c), in rows of that many elements. A row
 // must have a whole group of units: the first group begins all 16 lanes.
-#define MANY_FROM(k) ((k) >= 1024 ? (size_t)3 : (k) >= 512 ? (size_t)5 : SIZE_MAX)
+#define MANY_FROM(k) ((k) >= 512 ? (size_t)7 : SIZE_MAX)
+// Tokens from which on transposing weights is worth it (step_few_avx512.c).
+#define FEW_FROM 3
 
 // How one token takes rows, or two in the last way:
 // - beside: two of them side by side.
@@ -171,6 +173,14 @@ INLINE void banded_rows(float *out, const uint8_t *w, size_t w_stride, size_t n_
     }
 }
 
+// How many short rows' ends go into one group, or 1.
+INLINE int short_ends(size_t k, const struct shape *s)
+{
+    const size_t elements = (size_t)s->unit * LANES;
+    return k / elements < SHORT ? ends_together(k % elements, s) : 1;
+}
+
+// One token, or two.
 INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k, size_t n_rows,
                  const void *x, size_t x_stride, size_t n_tokens, void *scratch, uint32_t type,
                  unpack_fn unpack, tail_fn tail, const struct shape *s)
@@ -181,55 +191,40 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
     const size_t full = k / elements, all = (k + elements - 1) / elements;
     const size_t tail_bytes = (k - full * elements) / info->block_elems * info->block_bytes;
     struct prepared *prepared = scratch;
-    struct ends ends = {.bytes = tail_bytes,
-                        .together = full < SHORT ? ends_together(k - full * elements, s) : 1};
+    struct ends ends = {.bytes = tail_bytes, .together = n_tokens == 1 ? short_ends(k, s) : 1};
     const int walk = atomic_load_explicit(&row_walk, memory_order_relaxed);
     const bool in_turn = walk == HEARTH_WALK_IN_TURN;
-    const size_t part = n_tokens <= 2 && walk == HEARTH_WALK_APART ? part_of(n_rows) : 0;
+    const size_t part = walk == HEARTH_WALK_APART ? part_of(n_rows) : 0;
     const size_t most_rows = part ? n_rows : MATRIX_ROWS;
 
-    for (size_t first = 0; first < n_tokens; first += MAX_PREPARED) {
-        const size_t count = n_tokens - first < MAX_PREPARED ? n_tokens - first : MAX_PREPARED;
-        for (size_t i = 0; part && i < ROWS_TOGETHER; i++) // on its way while activations are prepared
-            prefetch((const uint8_t *)w + i * part * w_stride, APART_AHEAD);
-        for (size_t t = 0; t < count; t++)
-            prepare(prepared + t * all, (const uint8_t *)x + (first + t) * x_stride, k, all, s);
-        if (count % 2 && ends.together > 1) // the last one is by itself
-            prepare_ends(&ends, prepared + MAX_PREPARED * all,
-                         (const uint8_t *)x + (first + count - 1) * x_stride, k, full, group_bytes, s);
-        // A few rows at a time, so that they stay in the L2 cache while the tokens take turns.
-        for (size_t r = 0; r < n_rows; r += most_rows) {
-            const size_t rows = n_rows - r < most_rows ? n_rows - r : most_rows;
-            const uint8_t *from = (const uint8_t *)w + r * w_stride;
-            float *to = out + first * out_stride + r;
-            const struct matrix matrix = {from, w_stride, group_bytes, full, tail_bytes, part};
-            size_t t = 0;
-            for (; t + 4 <= count; t += 4)
-                some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
-                            tail_bytes, prepared + t * all, all, 1, 4, true, unpack, tail, s);
-            if (part && count == 2) {
-                parted_rows(to, out_stride, rows, &matrix, prepared, all, 2, unpack, tail, s);
-                t = 2;
-            } else if (t + 2 <= count) {
-                some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
-                            tail_bytes, prepared + t * all, all, SIDE_BY_SIDE, 2, true, unpack, tail, s);
-                t += 2;
-            }
-            if (t < count && ends.together > 1)
-                rows_with_ends(to + t * out_stride, rows, &matrix, matrix_strand, matrix_row,
-                               prepared + t * all, &ends, unpack, s);
-            else if (t < count && part)
-                parted_rows(to, out_stride, rows, &matrix, prepared, all, 1, unpack, tail, s);
-            else if (t < count && in_turn && full > 2 * BAND)
-                banded_rows(to + t * out_stride, from, w_stride, rows, group_bytes, full, tail_bytes,
-                            prepared + t * all, unpack, s);
-            else if (t < count && in_turn && full >= SHORT)
-                some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
-                            tail_bytes, prepared + t * all, all, 1, 1, false, unpack, tail, s);
-            else if (t < count)
-                some_tokens(to + t * out_stride, out_stride, from, w_stride, rows, group_bytes, full,
-                            tail_bytes, prepared + t * all, all, SIDE_BY_SIDE, 1, true, unpack, tail, s);
-        }
+    for (size_t i = 0; part && i < ROWS_TOGETHER; i++) // on its way while activations are prepared
+        prefetch((const uint8_t *)w + i * part * w_stride, APART_AHEAD);
+    for (size_t t = 0; t < n_tokens; t++)
+        prepare(prepared + t * all, (const uint8_t *)x + t * x_stride, k, all, s);
+    if (ends.together > 1)
+        prepare_ends(&ends, prepared + all, x, k, full, group_bytes, s);
+    for (size_t r = 0; r < n_rows; r += most_rows) {
+        const size_t rows = n_rows - r < most_rows ? n_rows - r : most_rows;
+        const uint8_t *from = (const uint8_t *)w + r * w_stride;
+        float *to = out + r;
+        const struct matrix matrix = {from, w_stride, group_bytes, full, tail_bytes, part};
+        if (n_tokens == 2 && part)
+            parted_rows(to, out_stride, rows, &matrix, prepared, all, 2, unpack, tail, s);
+        else if (n_tokens == 2)
+            some_tokens(to, out_stride, from, w_stride, rows, group_bytes, full, tail_bytes, prepared, all,
+                        SIDE_BY_SIDE, 2, true, unpack, tail, s);
+        else if (ends.together > 1)
+            rows_with_ends(to, rows, &matrix, matrix_strand, matrix_row, prepared, &ends, unpack, s);
+        else if (part)
+            parted_rows(to, out_stride, rows, &matrix, prepared, all, 1, unpack, tail, s);
+        else if (in_turn && full > 2 * BAND)
+            banded_rows(to, from, w_stride, rows, group_bytes, full, tail_bytes, prepared, unpack, s);
+        else if (in_turn && full >= SHORT)
+            some_tokens(to, out_stride, from, w_stride, rows, group_bytes, full, tail_bytes, prepared, all, 1,
+                        1, false, unpack, tail, s);
+        else
+            some_tokens(to, out_stride, from, w_stride, rows, group_bytes, full, tail_bytes, prepared, all,
+                        SIDE_BY_SIDE, 1, true, unpack, tail, s);
     }
 }
 
@@ -246,6 +241,9 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
         if (n_tokens >= MANY_FROM(k))                                                                        \
             hearth_step_many_avx512(HEARTH_TYPE_##type, out, out_stride, w, w_stride, k, n_rows, x,          \
                                     x_stride, n_tokens, scratch);                                            \
+        else if (n_tokens >= FEW_FROM || (n_tokens == 2 && short_ends(k, &shape) > 1))                       \
+            hearth_step_few_avx512(HEARTH_TYPE_##type, out, out_stride, w, w_stride, k, n_rows, x, x_stride, \
+                                   n_tokens, scratch);                                                       \
         else                                                                                                 \
             step(out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens, scratch,                    \
                  HEARTH_TYPE_##type, unpack, tail_##type, &shape);                                           \
@@ -268,4 +266,5 @@ void hearth_kernels_init_step_avx512(struct hearth_kernels *t)
                                                             : HEARTH_WALK_BESIDE);
     hearth_kernels_raise_scratch(t, step_scratch_bytes);
     hearth_kernels_raise_scratch(t, hearth_step_many_scratch_avx512);
+    hearth_kernels_raise_scratch(t, hearth_step_few_scratch_avx512);
 }

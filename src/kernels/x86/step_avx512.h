@@ -230,35 +230,39 @@ INLINE __m512i four_pieces(const int8_t *from, const uint8_t *piece)
     return _mm512_inserti32x4(all, _mm_loadu_si128((const __m128i *)(const void *)(from + piece[3] * 16)), 3);
 }
 
-// Activations of one token in the format's order. Zero padding comes with the block. Every call of a product
-// does this anew, and picked rows are few, so it goes by whole registers.
-INLINE void prepare(struct prepared *out, const void *block, size_t k, size_t n_groups, const struct shape *s)
+// Activations of one token's group number g in the format's order. Zero padding comes with the block. Every call of a
+// product does this anew, and picked rows are few, so it goes by whole registers.
+INLINE void prepare_group(struct prepared *out, const void *block, size_t k, size_t g, const struct shape *s)
 {
     const struct hearth_acts x = hearth_acts_view(block, k);
     const size_t elements = (size_t)s->unit * LANES;
     const __m512i order = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)s->order));
-    for (size_t g = 0; g < n_groups; g++, out++) {
-        for (int r = 0; r < s->registers; r++) {
-            _mm512_store_si512(out->planes[r][0], four_pieces(x.hi + g * elements, s->pieces[r]));
-            _mm512_store_si512(out->planes[r][1], four_pieces(x.lo + g * elements, s->pieces[r]));
-        }
-        __m512 d;
-        __m512i sum;
-        if (s->unit == 32) {
-            const __m512i twice = _mm512_slli_epi32(order, 1);
-            const __m512i a = _mm512_loadu_si512(x.sum + g * 32), b = _mm512_loadu_si512(x.sum + g * 32 + 16);
-            d = _mm512_permutexvar_ps(order, _mm512_loadu_ps(x.d + g * 16));
-            sum = _mm512_add_epi32(
-                _mm512_permutex2var_epi32(a, twice, b),
-                _mm512_permutex2var_epi32(a, _mm512_or_si512(twice, _mm512_set1_epi32(1)), b));
-        } else {
-            d = _mm512_permutexvar_ps(_mm512_srli_epi32(order, 1), _mm512_maskz_loadu_ps(0xff, x.d + g * 8));
-            sum = _mm512_permutexvar_epi32(order, _mm512_loadu_si512(x.sum + g * 16));
-        }
-        _mm512_storeu_ps(out->d, d);
-        _mm512_storeu_si512(out->offset, _mm512_mullo_epi32(sum, _mm512_set1_epi32(s->offset)));
-        _mm512_storeu_ps(out->sum, _mm512_cvtepi32_ps(sum));
+    for (int r = 0; r < s->registers; r++) {
+        _mm512_store_si512(out->planes[r][0], four_pieces(x.hi + g * elements, s->pieces[r]));
+        _mm512_store_si512(out->planes[r][1], four_pieces(x.lo + g * elements, s->pieces[r]));
     }
+    __m512 d;
+    __m512i sum;
+    if (s->unit == 32) {
+        const __m512i twice = _mm512_slli_epi32(order, 1);
+        const __m512i a = _mm512_loadu_si512(x.sum + g * 32), b = _mm512_loadu_si512(x.sum + g * 32 + 16);
+        d = _mm512_permutexvar_ps(order, _mm512_loadu_ps(x.d + g * 16));
+        sum = _mm512_add_epi32(_mm512_permutex2var_epi32(a, twice, b),
+                               _mm512_permutex2var_epi32(a, _mm512_or_si512(twice, _mm512_set1_epi32(1)), b));
+    } else {
+        d = _mm512_permutexvar_ps(_mm512_srli_epi32(order, 1), _mm512_maskz_loadu_ps(0xff, x.d + g * 8));
+        sum = _mm512_permutexvar_epi32(order, _mm512_loadu_si512(x.sum + g * 16));
+    }
+    _mm512_storeu_ps(out->d, d);
+    _mm512_storeu_si512(out->offset, _mm512_mullo_epi32(sum, _mm512_set1_epi32(s->offset)));
+    _mm512_storeu_ps(out->sum, _mm512_cvtepi32_ps(sum));
+}
+
+// Its first n_groups.
+INLINE void prepare(struct prepared *out, const void *block, size_t k, size_t n_groups, const struct shape *s)
+{
+    for (size_t g = 0; g < n_groups; g++)
+        prepare_group(out + g, block, k, g, s);
 }
 
 // Scratch bytes for rows of k elements.

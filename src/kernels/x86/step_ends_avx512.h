@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // STEP products of one token with rows whose last group is half empty, or more so: the ends of several rows make up
-// one group. Short rows, of small models and of predictors, are little else than ends.
+// one group. Short rows, of small models and of predictors, are little else than ends. What several tokens do with such
+// a group is in step_few_avx512.c.
 #ifndef HEARTH_KERNELS_X86_STEP_ENDS_AVX512_H
 #define HEARTH_KERNELS_X86_STEP_ENDS_AVX512_H
 
@@ -64,7 +65,7 @@ INLINE void prepare_ends(struct ends *e, struct prepared *out, const void *block
 
 // Ends of ENDS_ROWS rows at most, in their groups.
 struct ends_groups {
-    _Alignas(64) uint8_t bytes[ENDS_ROWS / 2][ENDS_GROUP];
+    _Alignas(64) uint8_t bytes[ENDS_ROWS][ENDS_GROUP];
 };
 
 // That of row number r, behind `before` bytes of whole groups. Rows come one after the other, and what was just stored

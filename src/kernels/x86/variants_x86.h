@@ -38,6 +38,11 @@ void hearth_step_many_avx512(uint32_t type, float *out, size_t out_stride, const
                              size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
                              void *scratch);
 size_t hearth_step_many_scratch_avx512(size_t k);
+// The same with a few tokens and rows of any length.
+void hearth_step_few_avx512(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride,
+                            size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
+                            void *scratch);
+size_t hearth_step_few_scratch_avx512(size_t k);
 
 // AMX-TILE and AMX-BF16 on top of it; not built where the compiler does not know them (HEARTH_HAVE_AMX). The
 // first function enters products by tiles, the second one those that use tiles only where these are faster.
