@@ -16,9 +16,6 @@
 // Whole groups of a row that a single token goes through before the next row has its turn, where rows are
 // longer than that: their activations stay in the L1 cache, which two threads of a core may have to share.
 #define BAND 8
-// Tokens from which on lanes are better used for tokens (step_many_avx512.c), in rows of that many elements. A row
-// must have a whole group of units: the first group begins all 16 lanes.
-#define MANY_FROM(k) ((k) >= 512 ? (size_t)7 : SIZE_MAX)
 // Tokens from which on transposing weights is worth it (step_few_avx512.c).
 #define FEW_FROM 3
 
@@ -31,6 +28,17 @@
 //   of its own. Intel's prefetchers run a few lines ahead in each of them. What is asked for beside them is nearer.
 static atomic_int row_walk;
 #define APART_AHEAD 2048
+
+// Tokens from which on lanes are better used for tokens (step_many_avx512.c), in rows of k elements. A row must have a
+// whole group of units: the first group begins all 16 lanes. On AMD's CPUs lanes for tokens gave four tokens nearly what
+// memory gives one; transposed weights were not measured there.
+static size_t many_from(size_t k)
+{
+    if (k < 512)
+        return SIZE_MAX;
+    const bool intel = atomic_load_explicit(&row_walk, memory_order_relaxed) == HEARTH_WALK_APART;
+    return k >= 1024 && !intel ? 3 : 7;
+}
 
 // `rows` rows from w on: what comes MATRIX_AHEAD after all of them is asked for, since the last row's start is
 // needed as early as the first one's.
@@ -238,7 +246,7 @@ INLINE void step(float *out, size_t out_stride, const void *w, size_t w_stride, 
     static void step_##type(float *out, size_t out_stride, const void *w, size_t w_stride, size_t k,         \
                             size_t n_rows, const void *x, size_t x_stride, size_t n_tokens, void *scratch)   \
     {                                                                                                        \
-        if (n_tokens >= MANY_FROM(k))                                                                        \
+        if (n_tokens >= many_from(k))                                                                        \
             hearth_step_many_avx512(HEARTH_TYPE_##type, out, out_stride, w, w_stride, k, n_rows, x,          \
                                     x_stride, n_tokens, scratch);                                            \
         else if (n_tokens >= FEW_FROM || (n_tokens == 2 && short_ends(k, &shape) > 1))                       \
