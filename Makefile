@@ -17,6 +17,7 @@
 #   make bench-sparse Hearth on a sparse 7B file beside llama.cpp on a dense one (the same, 10 GB of disk)
 #   make bench-streaming  a sparse 7B pack with half and a quarter of its neurons in memory (the same, 10 GB of disk)
 #   make bench-device  best of 4 with a device beside the CPU, shared by time and in fixed parts (Node, 10 GB of disk)
+#   make bench-drafts  how much faster drafted tokens make answers (needs Node; BENCH_ARGS="--models FILE,...")
 #   make bench-batch  what a token costs with 1 to 32 sequences in a step; draws docs/batch.svg (needs Node, 5 GB of disk)
 #                   (each takes BENCH_ARGS="OPTIONS"; BENCH_ARGS=--help tells them)
 #   make bench-serve  hearth serve with 1 to 16 clients, BENCH_ARGS="--model FILE [--peer LLAMA-SERVER]" (needs Node)
@@ -66,7 +67,7 @@ GENERATOR := $(if $(shell command -v ninja 2>/dev/null),-G Ninja)
 
 .PHONY: check-device
 .PHONY: all configure deps demo test test-cross test-arm test-port test-windows cross dist check check-budget check-budget-300 check-soak check-serve-soak check-schemas check-fit check-clients check-page format install uninstall clean
-.PHONY: bench-dense bench-batch bench-serve bench-mixed bench-versions bench-kernels bench-sparse bench-streaming bench-device bench-forecast bench-quality evidence studies speed-memory
+.PHONY: bench-dense bench-batch bench-drafts bench-serve bench-mixed bench-versions bench-kernels bench-sparse bench-streaming bench-device bench-forecast bench-quality evidence studies speed-memory
 
 all: configure
 	@$(CMAKE) --build $(BUILD) --parallel $(JOBS)
@@ -151,6 +152,9 @@ bench-dense: all
 
 bench-batch: all
 	@node bench/batch.mjs --hearth $(BUILD)/hearth $(BENCH_ARGS)
+
+bench-drafts: all
+	@node bench/drafts.mjs --hearth $(BUILD)/hearth $(BENCH_ARGS)
 
 bench-quality: all
 	@node bench/quality.mjs --hearth $(BUILD)/hearth $(BENCH_ARGS)

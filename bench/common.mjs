@@ -12,6 +12,8 @@ export const out = join(root, "bench", "out"); // what they write
 const peer = join(root, "bench", "peer"); // llama.cpp
 const bench = `bench-${basename(process.argv[1], ".mjs")}`; // as make calls this one
 let hearth = join(root, "build", "hearth");
+// What a token costs is measured without drafts: made-up weights repeat themselves, and drafts would come true.
+process.env.HEARTH_DRAFT_MAX ??= "0";
 
 // ---- the end
 

@@ -47,6 +47,10 @@ const sets = {
         what: "the picture of speed against memory: forecasts, and measured figures of bench/speed-memory.json", where: "README.md", minutes: 1, command: "make speed-memory",
     },
     batch: { what: "what a token costs with 1 to 32 sequences, a chart", where: "docs/speed.md", minutes: 10, needs: "5 GB", command: "make bench-batch", long: true },
+    drafts: {
+        what: "answers with and without drafted tokens", where: "docs/speed.md", minutes: 3, needs: "models that chat in $DRAFT_MODELS, with commas between them",
+        command: 'make bench-drafts BENCH_ARGS="--models $DRAFT_MODELS"', long: true,
+    },
     device: {
         what: "best of 4 with a device beside the CPU: the share that a session finds, and fixed ones", where: "docs/accel.md", minutes: 15,
         needs: "a device, 10 GB", command: "make bench-device", long: true,

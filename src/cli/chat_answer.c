@@ -360,6 +360,7 @@ static int open_generation(struct generation *g, const struct prompt *p)
     for (size_t i = 0; !status && i < p->n; i++)
         hearth_sampler_accept_prompt(g->sampler, p->tokens[i]);
     c->tokens.n = 0;
+    c->tokens.sampler = g->sampler;
     c->tokens.draft = (struct hearth_draft){0};
     if (!status && !hearth_drafted_add(&c->tokens, p->tokens, (int)p->n))
         status = hearth_cli_error("no memory for the answer's tokens");

@@ -355,6 +355,7 @@ static int open_lines(struct run *r)
             status = hearth_cli_fail(&err);
             break;
         }
+        line->tokens.sampler = line->sampler;
         for (size_t k = 0; k < r->n_prompt; k++)
             hearth_sampler_accept_prompt(line->sampler, r->prompt[k]);
         if (!hearth_drafted_add(&line->tokens, r->prompt, (int)r->n_prompt)) {
@@ -417,8 +418,9 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
     if (r->o->trace && hearth_session_trace(r->session, r->o->trace, &err))
         return hearth_cli_fail(&err);
     hearth_cli_note_unused(r->o, r->session);
-    hearth_pace_begin(&r->pace, hearth_draft_each(r->model));
+    hearth_pace_begin(&r->pace, hearth_draft_each(r->model, r->session));
     r->pace.drafter = r->drafter.drafter;
+    hearth_cli_note_drafter(&r->drafter, hearth_session_max_steps(r->session) > r->n_lines);
     r->stats.load_ns = hearth_now_ns() - start;
     r->stats.measure_ns = hearth_cli_machine_ns();
 

@@ -180,6 +180,7 @@ static int start(struct serve *s)
     if (hearth_server_start(s->server, &served, &err))
         return hearth_cli_fail(&err);
     hearth_cli_note_unused(s->o, s->session);
+    hearth_cli_note_drafter(&s->drafter, s->n_guesses > 0);
     hearth_cli_info("%s is served at %s", s->name, hearth_server_address(s->server));
     return HEARTH_EXIT_OK;
 }

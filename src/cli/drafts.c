@@ -51,6 +51,14 @@ int hearth_cli_attach_drafter(struct hearth_cli_drafter *d, const struct hearth_
     return HEARTH_EXIT_OK;
 }
 
+void hearth_cli_note_drafter(const struct hearth_cli_drafter *d, bool guesses)
+{
+    if (d->model && !guesses)
+        hearth_cli_info(
+            "without effect here: --model-draft (drafts do not pay while neurons or experts come from the file, "
+            "and there are none with a device, recurrent layers or --ram min)");
+}
+
 void hearth_cli_close_drafter(struct hearth_cli_drafter *d)
 {
     hearth_drafter_close(&d->drafter);

@@ -20,6 +20,8 @@ struct hearth_cli_drafter {
 int hearth_cli_open_drafter(struct hearth_cli_drafter *d, struct hearth_options *o, int n_texts);
 // From now on its guesses are for texts of this model.
 int hearth_cli_attach_drafter(struct hearth_cli_drafter *d, const struct hearth_model *main, int n_texts);
+// Says so where there is such a model and nothing is to be guessed.
+void hearth_cli_note_drafter(const struct hearth_cli_drafter *d, bool guesses);
 void hearth_cli_close_drafter(struct hearth_cli_drafter *d);
 
 #endif

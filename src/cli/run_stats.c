@@ -62,6 +62,12 @@ static double gb_per_second(const struct hearth_run_stats *s)
     return per_second(e->steps * e->weight_bytes_per_step + by_neuron, e->step_ns) / 1e9;
 }
 
+// Time of steps, and of a small model that guesses.
+static uint64_t generating_ns(const struct hearth_run_stats *s)
+{
+    return s->session.step_ns + s->pace->drafter_ns;
+}
+
 static double share(uint64_t n, uint64_t of)
 {
     return of ? (double)n / (double)of : 0;
@@ -180,7 +186,6 @@ static void print_streaming(const struct hearth_run_stats *s)
 // What was forecast, and in parentheses what came of it.
 static void print_forecast(const struct hearth_run_stats *s)
 {
-    const struct hearth_stats *e = &s->session;
     const struct hearth_streaming_stats *t = &s->streaming;
     const struct hearth_forecast *f = &s->forecast->forecast;
     char reads[60] = ""; // of hits it is not known which were read ahead
@@ -192,8 +197,8 @@ static void print_forecast(const struct hearth_run_stats *s)
         snprintf(reads, sizeof reads, " in %.0f reads (%.0f)", f->reads,
                  share(t->step_reads, s->step_tokens));
     hearth_cli_info("forecast (and measured): %.2f tok/s (%.2f), %s for a token (%s%s)%s",
-                    f->tokens_per_second, per_second(s->step_tokens, e->step_ns), forecast, measured, filling,
-                    reads);
+                    f->tokens_per_second, per_second(s->step_tokens, generating_ns(s)), forecast, measured,
+                    filling, reads);
 }
 
 // "1 token", "27 tokens, 9.78 tok/s": what took no time has no speed.
@@ -210,7 +215,7 @@ static void print_speeds(const struct hearth_run_stats *s)
     const struct hearth_stats *e = &s->session;
     char prompt[80], generated[80], guessed[60] = "", seed[40] = "";
     describe(prompt, sizeof prompt, e->prompt_tokens, e->prompt_tokens, e->prompt_ns);
-    describe(generated, sizeof generated, s->generated, s->step_tokens, e->step_ns);
+    describe(generated, sizeof generated, s->generated, s->step_tokens, generating_ns(s));
     if (s->pace->guesses)
         snprintf(guessed, sizeof guessed, ", %llu of %llu drafted tokens accepted",
                  (unsigned long long)s->pace->hits_in_step, (unsigned long long)s->pace->guesses);
@@ -381,7 +386,7 @@ void hearth_run_stats_json(struct hearth_run_stats *s)
                   "sequences", s->n_sequences,                                           //
                   "stop", stop_name(s->stop),                                            //
                   "prompt_tokens_per_second", rate(e->prompt_tokens, e->prompt_ns),      //
-                  "tokens_per_second", rate(s->step_tokens, e->step_ns),                 //
+                  "tokens_per_second", rate(s->step_tokens, generating_ns(s)),           //
                   "ms_per_token_p50", percentile(s->steps, s->n_steps, 50),              //
                   "ms_per_token_p90", percentile(s->steps, s->n_steps, 90),              //
                   "ms_per_token_p99", percentile(s->steps, s->n_steps, 99),              //

@@ -39,8 +39,8 @@ int hearth_draft_kind_of_probability(double p);
 // Guesses that a session on the model may have in a step, at most `wanted`. 0: what guesses that do not come true leave
 // behind takes more time than others save.
 int hearth_draft_most(const struct hearth_model *model, int wanted);
-// What a further row of a step takes of the time of one, before anything is measured.
-double hearth_draft_each(const struct hearth_model *model);
+// What a further row of a session's steps takes of the time of one, before anything is measured.
+double hearth_draft_each(const struct hearth_model *model, const struct hearth_session *session);
 
 // Guesses at most `most` tokens behind text[0..n) from the text itself. None where its last token is new to it.
 void hearth_draft_look_up(struct hearth_draft *draft, const hearth_token *text, int n, int most);
@@ -61,6 +61,7 @@ struct hearth_pace {
     uint64_t last_ns;                      // of the last step; 0: what came of it is counted
     int last_tokens;                       // that came of it
     struct hearth_drafter *drafter;        // NULL: guesses come from texts alone
+    uint64_t drafter_ns;                   // its time
 };
 
 // each: see there. With weights that all rows share little, that others of a sparse model or a model with experts do
@@ -74,10 +75,17 @@ double hearth_pace_chance(const struct hearth_pace *pace, int kind);
 // Before the guesses of a step: what came of the last one is known by now.
 void hearth_pace_settle(struct hearth_pace *pace);
 
-// Guesses at most `most` tokens behind text[0..n), which is text number `which` of the session, where a step has `rows`
-// rows without them.
-void hearth_draft_guess(struct hearth_draft *draft, struct hearth_pace *pace, int which,
-                        const hearth_token *text, int n, int most, int rows);
+// A text to guess at.
+struct hearth_draft_text {
+    int which; // number among the session's texts
+    const hearth_token *tokens;
+    int n, most;                          // tokens so far; guesses at most
+    const struct hearth_sampler *sampler; // that chooses what follows; NULL: the likeliest does
+};
+
+// Guesses at what follows a text, where a step has `rows` rows without guesses.
+void hearth_draft_guess(struct hearth_draft *draft, struct hearth_pace *pace,
+                        const struct hearth_draft_text *text, int rows);
 
 // Says of drafts[0..n), one for each text with a step, how many guesses are used in the next one, which has `rows` rows
 // without them and may have `most`.
@@ -106,8 +114,7 @@ void hearth_drafter_close(struct hearth_drafter **drafter);
 bool hearth_drafter_pays(struct hearth_drafter *drafter, const struct hearth_pace *pace, int rows);
 // As hearth_draft_guess(). Where the model fails, there are none.
 void hearth_drafter_guess(struct hearth_drafter *drafter, struct hearth_draft *draft,
-                          const struct hearth_pace *pace, int which, const hearth_token *text, int n,
-                          int most, int rows);
+                          const struct hearth_pace *pace, const struct hearth_draft_text *text, int rows);
 // What came of its guesses: so many tokens of a step that took so long.
 void hearth_drafter_took(struct hearth_drafter *drafter, int tokens, uint64_t ns);
 
@@ -117,6 +124,7 @@ struct hearth_drafted {
     int seq;              // its sequence in the session, which has all tokens but the last
     hearth_token *tokens; // of the prompt, and those that were chosen; malloc'd
     int n, cap;
+    const struct hearth_sampler *sampler; // that chooses its tokens, borrowed; NULL: the likeliest are
     struct hearth_draft draft;
     int which; // number among the session's texts
     int room;  // tokens that the next step may give at most, 1 or more

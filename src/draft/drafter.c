@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Guesses of a small model with the same vocabulary: it goes ahead of the text by itself, always with its likeliest
-// token, for as long as that gains time.
+// Guesses of a small model with the same vocabulary: it goes ahead of the text by itself for as long as that gains time.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,19 +117,38 @@ static bool is_worth_it(const struct hearth_drafter *d, const struct hearth_pace
     return reached > LEAST_REACHED && (more <= 0 || reached / more > tokens / now);
 }
 
+// The token that the text's sampler would choose by these logits, with the same luck: so models that agree choose alike at
+// any temperature. -1: none.
+static hearth_token choose(const struct hearth_drafter *d, struct hearth_sampler *sampler,
+                           const float *logits, double *p)
+{
+    const hearth_token best = likeliest(d, logits, p);
+    const hearth_token token = sampler ? hearth_sample(sampler, logits) : best;
+    if (token < 0 || token >= d->n_main)
+        return -1;
+    if (sampler)
+        hearth_sampler_accept(sampler, token);
+    *p *= exp((double)logits[token] - (double)logits[best]);
+    return token;
+}
+
 void hearth_drafter_guess(struct hearth_drafter *d, struct hearth_draft *draft,
-                          const struct hearth_pace *pace, int which, const hearth_token *text, int n,
-                          int most, int rows)
+                          const struct hearth_pace *pace, const struct hearth_draft_text *text, int rows)
 {
     const uint64_t start = hearth_now_ns();
-    struct drafted_text *t = &d->texts[which];
-    const float *logits = catch_up(d, t, text, n);
+    struct drafted_text *t = &d->texts[text->which];
+    struct hearth_sampler *sampler = NULL;
+    struct hearth_error err = {0};
+    const float *logits = catch_up(d, t, text->tokens, text->n);
     uint64_t last = hearth_now_ns();
     double reached = 1, tokens = rows, p;
+    const int most = text->most < HEARTH_DRAFT_MOST ? text->most : HEARTH_DRAFT_MOST;
     draft->n = draft->used = 0;
-    while (logits && draft->n < most && draft->n < HEARTH_DRAFT_MOST) {
-        const hearth_token token = likeliest(d, logits, &p);
-        if (token >= d->n_main)
+    if (text->sampler && d->n_vocab == d->n_main && hearth_sampler_clone(&sampler, text->sampler, &err))
+        return;
+    while (logits && draft->n < most) {
+        const hearth_token token = choose(d, sampler, logits, &p);
+        if (token < 0)
             break;
         const int kind = hearth_draft_kind_of_probability(p);
         draft->tokens[draft->n] = token;
@@ -138,9 +156,8 @@ void hearth_drafter_guess(struct hearth_drafter *d, struct hearth_draft *draft,
         reached *= hearth_pace_chance(pace, kind);
         tokens += reached;
         // The next one comes true about as often as this one.
-        if (draft->n == most || draft->n == HEARTH_DRAFT_MOST ||
-            !is_worth_it(d, pace, reached * hearth_pace_chance(pace, kind), tokens, rows + draft->n,
-                         last - start))
+        if (draft->n == most || !is_worth_it(d, pace, reached * hearth_pace_chance(pace, kind), tokens,
+                                             rows + draft->n, last - start))
             break;
         if (!append(d, t, &token, 1, &logits))
             logits = NULL;
@@ -148,6 +165,7 @@ void hearth_drafter_guess(struct hearth_drafter *d, struct hearth_draft *draft,
         d->token_ns = d->token_ns > 0 ? 0.9 * d->token_ns + 0.1 * (double)(now - last) : (double)(now - last);
         last = now;
     }
+    hearth_sampler_close(&sampler);
     d->failed |= !logits;
     d->spent_ns += last - start;
 }

@@ -39,10 +39,12 @@ int hearth_draft_most(const struct hearth_model *model, int wanted)
     return hearth_recurrent_before(hp, hp->n_layer) ? 0 : most;
 }
 
-double hearth_draft_each(const struct hearth_model *model)
+double hearth_draft_each(const struct hearth_model *model, const struct hearth_session *session)
 {
-    // Rows share dense weights; experts and active neurons hardly.
-    return model->hp.n_expert ? 0.7 : hearth_is_relu(&model->hp) ? 0.5 : 0.15;
+    // Rows share dense weights, and most of all what is read for them; experts and active neurons hardly.
+    struct hearth_streaming_stats streaming;
+    hearth_session_streaming_stats(session, &streaming, sizeof streaming);
+    return model->hp.n_expert ? 0.7 : hearth_is_relu(&model->hp) ? 0.5 : streaming.io ? 0.04 : 0.15;
 }
 
 void hearth_draft_look_up(struct hearth_draft *draft, const hearth_token *text, int n, int most)

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/os.h"
+
 // A guess that comes true less often is not worth being looked at.
 #define LEAST_CHANCE 0.02
 // What a choice must gain by what is known, since that is never exact.
@@ -13,6 +15,7 @@
 // Guesses are tried again after so many steps, and after twice as many each time that they did not pay.
 #define PATIENCE      64
 #define MOST_PATIENCE 1024
+#define TRIED         3
 
 // What a text says itself is as good as what a model says, and costs nothing, if it comes true so often.
 #define SURE 0.75
@@ -157,62 +160,86 @@ static int likeliest(const struct hearth_pace *p, struct hearth_draft *const *dr
     return which;
 }
 
-void hearth_draft_guess(struct hearth_draft *draft, struct hearth_pace *p, int which,
-                        const hearth_token *text, int n, int most, int rows)
+void hearth_draft_guess(struct hearth_draft *draft, struct hearth_pace *p,
+                        const struct hearth_draft_text *text, int rows)
 {
-    hearth_draft_look_up(draft, text, n, most);
-    if (!p->drafter || most < 1 || (draft->n && hearth_pace_chance(p, draft->kind[0]) >= SURE) ||
+    hearth_draft_look_up(draft, text->tokens, text->n, text->most);
+    if (!p->drafter || text->most < 1 || (draft->n && hearth_pace_chance(p, draft->kind[0]) >= SURE) ||
         !hearth_drafter_pays(p->drafter, p, rows))
         return;
     struct hearth_draft other;
-    hearth_drafter_guess(p->drafter, &other, p, which, text, n, most, rows);
+    const uint64_t start = hearth_now_ns();
+    hearth_drafter_guess(p->drafter, &other, p, text, rows);
+    p->drafter_ns += hearth_now_ns() - start;
     if (other.n)
         *draft = other;
 }
 
+// Guesses in the order in which they are worth a row.
+struct picks {
+    int order[HEARTH_DRAFT_ROWS], n; // which text each is of
+    int best;                        // so many of them give the most tokens a second; 0: none are worth it
+    double gain;                     // over a step without
+    bool might;                      // pay, if further rows cost what is assumed at first
+};
+
+static struct picks pick(const struct hearth_pace *p, struct hearth_draft *const *drafts, int n, int rows,
+                         int most)
+{
+    struct picks k = {.gain = LEAST_GAIN};
+    double reached[HEARTH_DRAFT_ROWS], tokens = rows, next;
+    const double alone = hearth_pace_cost(p, rows);
+    for (int i = 0; i < n; i++)
+        reached[i] = 1;
+    for (int which; rows + k.n < most && (which = likeliest(p, drafts, n, reached, &next)) >= 0;) {
+        reached[which] = next;
+        drafts[which]->used++;
+        k.order[k.n++] = which;
+        tokens += next;
+        const double gain = tokens / rows * alone / hearth_pace_cost(p, rows + k.n);
+        k.might |= tokens / rows > LEAST_GAIN * (1 + p->each * k.n);
+        if (gain > k.gain) {
+            k.gain = gain;
+            k.best = k.n;
+        }
+    }
+    return k;
+}
+
+// How many are used: now and then none, to know what that takes, and some although that does not seem to pay.
+static int decide(struct hearth_pace *p, const struct picks *k, int rows)
+{
+    p->busy = k->best ? p->busy + 1 : 0;
+    if (p->busy > (k->gain < LITTLE ? BUSY_LITTLE : BUSY)) {
+        p->busy = 0;
+        return 0;
+    }
+    if (k->best) {
+        p->idle = 0;
+        if (p->ns[rows + k->best] > 0) // that it pays is known
+            p->patience = PATIENCE;
+        return k->best;
+    }
+    if (!k->might || ++p->idle < p->patience)
+        return 0;
+    p->idle = 0;
+    p->patience = p->patience < MOST_PATIENCE ? 2 * p->patience : MOST_PATIENCE;
+    for (int r = rows + 1; r <= HEARTH_DRAFT_ROWS; r++) // what was measured is of another time
+        p->ns[r] = 0;
+    return k->n < TRIED ? k->n : TRIED;
+}
+
 void hearth_pace_choose(struct hearth_pace *p, struct hearth_draft *const *drafts, int n, int rows, int most)
 {
-    double reached[HEARTH_DRAFT_ROWS], next;
-    int order[HEARTH_DRAFT_ROWS], taken = 0, best = 0;
     most = most < HEARTH_DRAFT_ROWS ? most : HEARTH_DRAFT_ROWS;
     for (int i = 0; i < n; i++)
         drafts[i]->used = 0;
-    const double alone = rows <= most ? hearth_pace_cost(p, rows) : 0;
-    if (alone <= 0 || n > HEARTH_DRAFT_ROWS)
+    if (rows > most || n > HEARTH_DRAFT_ROWS || hearth_pace_cost(p, rows) <= 0)
         return;
-    for (int i = 0; i < n; i++)
-        reached[i] = 1;
-    double tokens = rows, highest = LEAST_GAIN * rows / alone;
-    bool might = false; // pay, if further rows cost what is assumed at first
-    for (int which; rows + taken < most && (which = likeliest(p, drafts, n, reached, &next)) >= 0;) {
-        reached[which] = next;
-        drafts[which]->used++;
-        order[taken++] = which;
-        tokens += next;
-        const double rate = tokens / hearth_pace_cost(p, rows + taken);
-        might |= tokens / (alone * (1 + p->each * taken)) > LEAST_GAIN * rows / alone;
-        if (rate > highest) {
-            highest = rate;
-            best = taken;
-        }
-    }
-    const double gain = highest * alone / rows;
-    p->busy = best ? p->busy + 1 : 0;
-    if (p->busy > (gain < LITTLE ? BUSY_LITTLE : BUSY)) {
-        best = p->busy = 0;
-    } else if (best) {
-        p->idle = 0;
-        if (p->ns[rows + best] > 0) // that it pays is known
-            p->patience = PATIENCE;
-    } else if (might && ++p->idle >= p->patience) {
-        p->idle = 0;
-        p->patience = p->patience < MOST_PATIENCE ? 2 * p->patience : MOST_PATIENCE;
-        best = taken < 3 ? taken : 3;
-        for (int r = rows + 1; r <= HEARTH_DRAFT_ROWS; r++) // what was measured is of another time
-            p->ns[r] = 0;
-    }
-    while (taken > best)
-        drafts[order[--taken]]->used--;
+    const struct picks k = pick(p, drafts, n, rows, most);
+    const int taken = decide(p, &k, rows);
+    for (int i = k.n; i > taken; i--)
+        drafts[k.order[i - 1]]->used--;
     p->guesses += (uint64_t)taken;
     p->steps += taken > 0;
 }

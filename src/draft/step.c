@@ -31,13 +31,19 @@ static void guess(struct hearth_session *session, struct hearth_pace *pace,
                   struct hearth_drafted *const *texts, int n)
 {
     struct hearth_draft *drafts[MOST_TEXTS];
+    const int max_steps = hearth_session_max_steps(session), left = max_steps - n;
     hearth_pace_settle(pace);
     for (int i = 0; i < n; i++) {
+        const struct hearth_drafted *t = texts[i];
+        const struct hearth_draft_text text = {.which = t->which,
+                                               .tokens = t->tokens,
+                                               .n = t->n,
+                                               .most = t->room - 1 < left ? t->room - 1 : left,
+                                               .sampler = t->sampler};
         drafts[i] = &texts[i]->draft;
-        hearth_draft_guess(drafts[i], pace, texts[i]->which, texts[i]->tokens, texts[i]->n,
-                           texts[i]->room - 1, n);
+        hearth_draft_guess(drafts[i], pace, &text, n);
     }
-    hearth_pace_choose(pace, drafts, n, n, hearth_session_max_steps(session));
+    hearth_pace_choose(pace, drafts, n, n, max_steps);
 }
 
 int hearth_drafted_step(struct hearth_session *session, struct hearth_pace *pace,

@@ -60,8 +60,14 @@ static void guess(struct hearth_scheduler *s, struct hearth_slot *slot, int rows
     int most = s->n_guesses < s->room - job->n_tokens ? s->n_guesses : s->room - job->n_tokens;
     if (job->n_predict >= 0 && job->n_predict - job->stats.n_generated - 1 < most)
         most = job->n_predict - job->stats.n_generated - 1;
-    hearth_draft_guess(&slot->draft, &s->pace, (int)(slot - s->slots), job->tokens, job->n_tokens, most,
-                       rows);
+    if (s->max_steps - rows < most)
+        most = s->max_steps - rows;
+    const struct hearth_draft_text text = {.which = (int)(slot - s->slots),
+                                           .tokens = job->tokens,
+                                           .n = job->n_tokens,
+                                           .most = most,
+                                           .sampler = job->sampler};
+    hearth_draft_guess(&slot->draft, &s->pace, &text, rows);
 }
 
 // Guesses for all texts, as many as are worth it. Beside prompts there are none: their rows take the time.

@@ -259,7 +259,7 @@ static int take_memory(struct hearth_scheduler *s, const struct hearth_scheduler
     s->max_rows = hearth_session_max_rows(p->session);
     s->max_steps = hearth_session_max_steps(p->session);
     s->n_guesses = p->n_guesses;
-    hearth_pace_begin(&s->pace, hearth_draft_each(p->model));
+    hearth_pace_begin(&s->pace, hearth_draft_each(p->model, p->session));
     s->pace.drafter = p->drafter;
     s->end = &s->first;
     s->slots = hearth_calloc((size_t)p->n_slots, sizeof *s->slots);

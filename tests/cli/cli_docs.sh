@@ -75,6 +75,7 @@ for name in models devices examples include docs; do
 done
 ln -s "$build/examples" "$build/libhearth.so" build
 ln -s models/hearth-novels-drelu-Q8_0.gguf model.gguf
+ln -s models/hearth-novels-swiglu-Q8_0.gguf small.gguf
 ln -s "$golden/qwen3.Q8_0.gguf" base.gguf
 ln -s "$golden/../adapters/qwen3-all.gguf" adapter.gguf
 mkdir HF_FOLDER

@@ -422,7 +422,8 @@ static void test_drafter(void **state)
         struct hearth_draft d;
         hearth_token want[HEARTH_DRAFT_MOST];
         const int most = 1 + (int)roll(HEARTH_DRAFT_MOST);
-        hearth_drafter_guess(drafter, &d, &pace, which, text, n[which], most, 1);
+        const struct hearth_draft_text x = {.which = which, .tokens = text, .n = n[which], .most = most};
+        hearth_drafter_guess(drafter, &d, &pace, &x, 1);
         assert_true(d.n > 0 && d.n <= most);
         go_on(plain, n_vocab, text, n[which], want, d.n);
         assert_memory_equal(d.tokens, want, (size_t)d.n * sizeof *want);
@@ -459,7 +460,8 @@ static void test_drafter_pauses(void **state)
         if (!hearth_drafter_pays(drafter, &pace, 1))
             continue;
         asked++;
-        hearth_drafter_guess(drafter, &d, &pace, 0, g.ids, 8, 3, 1);
+        const struct hearth_draft_text x = {.tokens = g.ids, .n = 8, .most = 3};
+        hearth_drafter_guess(drafter, &d, &pace, &x, 1);
         hearth_drafter_took(drafter, 1, 1000); // none came true
     }
     assert_true(asked > 16 && asked < 100);
