@@ -73,7 +73,7 @@ double hearth_pace_cost(const struct hearth_pace *pace, int rows);
 double hearth_pace_chance(const struct hearth_pace *pace, int kind);
 
 // Before the guesses of a step: what came of the last one is known by now.
-void hearth_pace_settle(struct hearth_pace *pace);
+void hearth_draft_settle(struct hearth_pace *pace);
 
 // A text to guess at.
 struct hearth_draft_text {

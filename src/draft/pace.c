@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/os.h"
-
 // A guess that comes true less often is not worth being looked at.
 #define LEAST_CHANCE 0.02
 // What a choice must gain by what is known, since that is never exact.
@@ -16,9 +14,6 @@
 #define PATIENCE      64
 #define MOST_PATIENCE 1024
 #define TRIED         3
-
-// What a text says itself is as good as what a model says, and costs nothing, if it comes true so often.
-#define SURE 0.75
 
 // What a further step changes at least in what is known of such steps.
 #define SLOWEST 0.1
@@ -61,13 +56,6 @@ int hearth_draft_kind_of_probability(double p)
 double hearth_pace_chance(const struct hearth_pace *p, int kind)
 {
     return (p->hits[kind] + ASSUMED * kinds[kind].chance) / (p->tries[kind] + ASSUMED);
-}
-
-void hearth_pace_settle(struct hearth_pace *p)
-{
-    if (p->drafter && p->last_ns)
-        hearth_drafter_took(p->drafter, p->last_tokens, p->last_ns);
-    p->last_ns = 0;
 }
 
 bool hearth_pace_compare(struct hearth_pace *p, const struct hearth_draft *draft, int at, hearth_token token)
@@ -158,21 +146,6 @@ static int likeliest(const struct hearth_pace *p, struct hearth_draft *const *dr
         }
     }
     return which;
-}
-
-void hearth_draft_guess(struct hearth_draft *draft, struct hearth_pace *p,
-                        const struct hearth_draft_text *text, int rows)
-{
-    hearth_draft_look_up(draft, text->tokens, text->n, text->most);
-    if (!p->drafter || text->most < 1 || (draft->n && hearth_pace_chance(p, draft->kind[0]) >= SURE) ||
-        !hearth_drafter_pays(p->drafter, p, rows))
-        return;
-    struct hearth_draft other;
-    const uint64_t start = hearth_now_ns();
-    hearth_drafter_guess(p->drafter, &other, p, text, rows);
-    p->drafter_ns += hearth_now_ns() - start;
-    if (other.n)
-        *draft = other;
 }
 
 // Guesses in the order in which they are worth a row.

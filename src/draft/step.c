@@ -32,7 +32,7 @@ static void guess(struct hearth_session *session, struct hearth_pace *pace,
 {
     struct hearth_draft *drafts[MOST_TEXTS];
     const int max_steps = hearth_session_max_steps(session), left = max_steps - n;
-    hearth_pace_settle(pace);
+    hearth_draft_settle(pace);
     for (int i = 0; i < n; i++) {
         const struct hearth_drafted *t = texts[i];
         const struct hearth_draft_text text = {.which = t->which,

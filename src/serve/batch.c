@@ -76,7 +76,7 @@ static void add_guesses(struct hearth_scheduler *s)
     struct hearth_draft *drafts[HEARTH_DRAFT_ROWS];
     int n = 0, rows = 0;
     const bool wait = s->guesses_wait;
-    hearth_pace_settle(&s->pace);
+    hearth_draft_settle(&s->pace);
     s->guesses_wait = false;
     for (int i = 0; i < s->n_slots; i++) {
         struct hearth_slot *slot = &s->slots[i];
