@@ -299,7 +299,7 @@ static int extend(struct generation *g)
         status = take_token(g, hearth_logits(c->session, c->tokens.row + at), at, &more);
     if (status || !at)
         return status;
-    if (hearth_drafted_end(c->session, &c->tokens, &err))
+    if (hearth_drafted_end(c->session, &c->tokens, at, &err))
         return hearth_cli_fail(&err);
     return hearth_run_stats_add(&c->stats, c->session, 1, at, hearth_now_ns() - start)
                ? HEARTH_EXIT_OK

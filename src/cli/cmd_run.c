@@ -41,6 +41,7 @@ struct run {
     size_t n_prompt;
     bool has_prompt; // the user gave a prompt, which the generated tokens continue
     int n_vocab, n_lines;
+    int n_guesses; // tokens that are guessed ahead for each, at most
     struct line *lines;
     float *prompt_logits; // [n_vocab] after the prompt's last token, if they were written out too
     bool in_prompt;
@@ -88,16 +89,32 @@ static hearth_token choose(struct run *r, struct line *line, const float *logits
     return token;
 }
 
+// Whether several texts may fill the KV cache, which ends all of them: where each is by then depends on drafts. They share
+// the prompt's pages, and each has a copy of the last of them.
+static bool may_fill_cache(const struct run *r)
+{
+    const int64_t lines = r->n_lines, all = lines * hearth_cli_room(hearth_session_n_ctx(r->session));
+    const int64_t shared = hearth_cli_room((int64_t)r->n_prompt) +
+                           lines * (hearth_cli_room(r->o->n_predict) + hearth_cli_room(1));
+    const int64_t most = r->o->n_predict >= 0 && shared < all ? shared : all;
+    return lines > 1 && hearth_session_kv_tokens(r->session) < most;
+}
+
+// Tokens to guess ahead for each text. Rows of logits of several are written step by step.
+static int count_guesses(const struct run *r, const struct hearth_session_params *params)
+{
+    if (!params->max_steps || may_fill_cache(r) || (r->o->logits_out && r->n_lines > 1))
+        return 0;
+    return hearth_cli_drafts(r->o, r->model);
+}
+
 // Tokens that the next step may give the continuation.
 static int room_of(const struct run *r, const struct line *line)
 {
     int64_t room = hearth_session_n_ctx(r->session) - line->tokens.n + 1;
     if (r->o->n_predict > 0 && r->o->n_predict - line->n < room)
         room = r->o->n_predict - line->n;
-    // Rows of several texts are written step by step.
-    const bool drafts = !r->logits_out || r->n_lines == 1;
-    const int64_t most = drafts ? hearth_cli_drafts(r->o, r->model) + 1 : 1;
-    return (int)(room < most ? room : most);
+    return (int)(room < r->n_guesses + 1 ? room : r->n_guesses + 1);
 }
 
 // Chooses the next token of one continuation from its row of logits, the one behind `at` guesses. Sets line->stop
@@ -134,14 +151,15 @@ static int take_step(struct run *r, struct line *line, int *taken)
     struct hearth_error err = {0};
     int status = HEARTH_EXIT_OK;
     bool more = true;
-    for (int at = 0; more && !status && line->stop == HEARTH_STOP_NONE; at++) {
+    int at = 0;
+    for (; more && !status && line->stop == HEARTH_STOP_NONE; at++) {
         const float *logits = hearth_logits(r->session, line->tokens.row + at);
         status = write_logits(r, logits);
         if (!status)
             status = extend(r, line, logits, at, &more);
         ++*taken;
     }
-    if (!status && hearth_drafted_end(r->session, &line->tokens, &err))
+    if (!status && hearth_drafted_end(r->session, &line->tokens, at, &err))
         status = hearth_cli_fail(&err);
     return status;
 }
@@ -420,7 +438,8 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
     hearth_cli_note_unused(r->o, r->session);
     hearth_pace_begin(&r->pace, hearth_draft_each(r->model, r->session));
     r->pace.drafter = r->drafter.drafter;
-    hearth_cli_note_drafter(&r->drafter, hearth_session_max_steps(r->session) > r->n_lines);
+    r->n_guesses = count_guesses(r, &params);
+    hearth_cli_note_drafter(&r->drafter, r->n_guesses > 0);
     r->stats.load_ns = hearth_now_ns() - start;
     r->stats.measure_ns = hearth_cli_machine_ns();
 

@@ -121,7 +121,6 @@ int hearth_cli_open_to_make(struct hearth_model **model, hearth_token **tokens, 
 int hearth_cli_tokenize(const struct hearth_model *model, const char *text, size_t n, int flags,
                         hearth_token **tokens, size_t *n_tokens);
 // Session parameters for these options. n_ctx as in hearth_session_params.
-
 struct hearth_session_params hearth_cli_session_params(const struct hearth_options *o, int n_ctx,
                                                        int max_seqs);
 

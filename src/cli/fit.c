@@ -214,7 +214,7 @@ void hearth_cli_fit(struct hearth_session_params *params, const struct hearth_mo
     struct hearth_fit fit;
     const bool tried = try(params, model, &fit);
     hearth_cli_warn_threshold(model, params);
-    if (tried && fit.kind == HEARTH_FIT_NOT && (!o->ram.bytes || fit.ram < o->ram.bytes))
+    if (tried && fit.kind == HEARTH_FIT_NOT && (!o->ram.bytes || fit.ram + o->aside < o->ram.bytes))
         make_room(params, model, o, &fit);
     if (tried)
         fit_drafts(params, model, o, &fit);

@@ -83,9 +83,10 @@ struct hearth_draft_text {
     const struct hearth_sampler *sampler; // that chooses what follows; NULL: the likeliest does
 };
 
-// Guesses at what follows a text, where a step has `rows` rows without guesses.
-void hearth_draft_guess(struct hearth_draft *draft, struct hearth_pace *pace,
-                        const struct hearth_draft_text *text, int rows);
+// Guesses at what follows a text, where a step has `rows` rows without guesses. Returns how many the small model made, which
+// took time.
+int hearth_draft_guess(struct hearth_draft *draft, struct hearth_pace *pace,
+                       const struct hearth_draft_text *text, int rows);
 
 // Says of drafts[0..n), one for each text with a step, how many guesses are used in the next one, which has `rows` rows
 // without them and may have `most`.
@@ -102,8 +103,11 @@ void hearth_pace_took(struct hearth_pace *pace, int rows, uint64_t ns);
 
 // ---- a small model that guesses: drafter.c
 
-// For texts 0..n_texts-1 of one session. The model and the session, with so many sequences and HEARTH_DRAFT_ROWS steps,
-// stay the caller's, and are for nothing else until it is closed.
+// Steps that its session has in an evaluation, at least.
+#define HEARTH_DRAFTER_STEPS 16
+
+// For texts 0..n_texts-1 of one session. The model and the session, with so many sequences, stay the caller's, and are for
+// nothing else until it is closed.
 // Errors: HEARTH_E_MEMORY, HEARTH_E_INVALID (the model has another vocabulary than `main`, or recurrent layers).
 int hearth_drafter_open(struct hearth_drafter **out, const struct hearth_model *model,
                         struct hearth_session *session, const struct hearth_model *main, int n_texts,
@@ -112,7 +116,8 @@ void hearth_drafter_close(struct hearth_drafter **drafter);
 
 // Whether its guesses have been worth their time lately, or are to be tried again.
 bool hearth_drafter_pays(struct hearth_drafter *drafter, const struct hearth_pace *pace, int rows);
-// As hearth_draft_guess(). Where the model fails, there are none.
+// As hearth_draft_guess(). There are none where the text is longer than the session's context, while much of it is new, which
+// is evaluated bit by bit, and where the model fails.
 void hearth_drafter_guess(struct hearth_drafter *drafter, struct hearth_draft *draft,
                           const struct hearth_pace *pace, const struct hearth_draft_text *text, int rows);
 // What came of its guesses: so many tokens of a step that took so long.
@@ -129,6 +134,7 @@ struct hearth_drafted {
     int which; // number among the session's texts
     int room;  // tokens that the next step may give at most, 1 or more
     int row;   // its first row in the last step; draft.used more follow
+    int had;   // tokens that its sequence had before
 };
 
 // Adds tokens to the text. False: no memory.
@@ -145,7 +151,8 @@ int hearth_drafted_step(struct hearth_session *session, struct hearth_pace *pace
 bool hearth_drafted_take(struct hearth_drafted *text, struct hearth_pace *pace, int at, hearth_token token,
                          bool *more);
 
-// All that was wanted of a text's rows is taken: forgets guesses that did not come true.
-int hearth_drafted_end(struct hearth_session *session, struct hearth_drafted *text, struct hearth_error *err);
+// Something came of so many of a text's rows: forgets the guesses behind them.
+int hearth_drafted_end(struct hearth_session *session, struct hearth_drafted *text, int rows,
+                       struct hearth_error *err);
 
 #endif

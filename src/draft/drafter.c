@@ -9,8 +9,9 @@
 #include "base/os.h"
 #include "draft/draft.h"
 
-// So many tokens of a text at most are taken as steps, more as a prompt.
-#define FEW 16
+// So many tokens of a text at most are taken as steps, more as a prompt, of which so many at a time: the large model waits.
+#define FEW  HEARTH_DRAFTER_STEPS
+#define MANY 256
 // A guess that is less likely is not worth its time, whatever that is.
 #define LEAST_REACHED 0.05
 // Rounds of guessing that are looked at together; after so many steps without it is tried again.
@@ -68,9 +69,9 @@ static bool note(struct drafted_text *t, const hearth_token *tokens, int n)
     return true;
 }
 
-// Appends tokens to its own sequence of a text. False: that failed.
-static bool append(struct hearth_drafter *d, struct drafted_text *t, const hearth_token *tokens, int n,
-                   const float **logits)
+// Appends tokens to its own sequence of a text. NULL: that cannot be; the texts go on without where it never will.
+static const float *append(struct hearth_drafter *d, struct drafted_text *t, const hearth_token *tokens,
+                           int n)
 {
     struct hearth_batch_row rows[FEW];
     struct hearth_error err = {0};
@@ -86,16 +87,24 @@ static bool append(struct hearth_drafter *d, struct drafted_text *t, const heart
                                                 .wants_logits = i + 1 == n};
         rc = hearth_evaluate(d->session, rows, n, sizeof *rows, &err);
     }
-    *logits = rc ? NULL : hearth_logits(d->session, n > FEW ? 0 : n - 1);
-    return *logits && note(t, tokens, n);
+    if (rc == HEARTH_E_KV_FULL) { // of texts that have ended, for example
+        for (int i = 0; i < d->n_texts; i++) {
+            if (d->texts[i].seq >= 0)
+                hearth_seq_free(d->session, d->texts[i].seq);
+            d->texts[i].seq = -1;
+            d->texts[i].n = 0;
+        }
+    }
+    d->failed |= rc && rc != HEARTH_E_KV_FULL && rc != HEARTH_E_INTERRUPTED && rc != HEARTH_E_BUDGET &&
+                 rc != HEARTH_E_INVALID;
+    return !rc && note(t, tokens, n) ? hearth_logits(d->session, n > FEW ? 0 : n - 1) : NULL;
 }
 
-// Brings its sequence to the text's end: what it guessed and did not come is cut off.
+// Brings its sequence to the text's end: what it guessed and did not come is cut off. NULL: it is not there yet.
 static const float *catch_up(struct hearth_drafter *d, struct drafted_text *t, const hearth_token *text,
                              int n)
 {
     struct hearth_error err = {0};
-    const float *logits;
     int kept = 0;
     while (kept < t->n && kept + 1 < n && t->tokens[kept] == text[kept])
         kept++;
@@ -104,7 +113,9 @@ static const float *catch_up(struct hearth_drafter *d, struct drafted_text *t, c
     if (t->seq < 0 || hearth_seq_truncate(d->session, t->seq, kept, &err))
         return NULL;
     t->n = kept;
-    return append(d, t, text + kept, n - kept, &logits) ? logits : NULL;
+    const int some = n - kept < MANY ? n - kept : MANY;
+    const float *logits = append(d, t, text + kept, some);
+    return kept + some == n ? logits : NULL;
 }
 
 // Whether another guess, which comes true together with those before it so often, gives more tokens a second than the
@@ -139,12 +150,17 @@ void hearth_drafter_guess(struct hearth_drafter *d, struct hearth_draft *draft,
     struct drafted_text *t = &d->texts[text->which];
     struct hearth_sampler *sampler = NULL;
     struct hearth_error err = {0};
+    double reached = 1, tokens = rows, p;
+    const int left = hearth_session_n_ctx(d->session) - text->n; // the last guess is not evaluated
+    int most = text->most < HEARTH_DRAFT_MOST ? text->most : HEARTH_DRAFT_MOST;
+    most = most < left ? most : left;
+    draft->n = draft->used = 0;
+    if (most < 1)
+        return;
     const float *logits = catch_up(d, t, text->tokens, text->n);
     uint64_t last = hearth_now_ns();
-    double reached = 1, tokens = rows, p;
-    const int most = text->most < HEARTH_DRAFT_MOST ? text->most : HEARTH_DRAFT_MOST;
-    draft->n = draft->used = 0;
-    if (text->sampler && d->n_vocab == d->n_main && hearth_sampler_clone(&sampler, text->sampler, &err))
+    if (logits && text->sampler && d->n_vocab == d->n_main &&
+        hearth_sampler_clone(&sampler, text->sampler, &err))
         return;
     while (logits && draft->n < most) {
         const hearth_token token = choose(d, sampler, logits, &p);
@@ -159,15 +175,13 @@ void hearth_drafter_guess(struct hearth_drafter *d, struct hearth_draft *draft,
         if (draft->n == most || !is_worth_it(d, pace, reached * hearth_pace_chance(pace, kind), tokens,
                                              rows + draft->n, last - start))
             break;
-        if (!append(d, t, &token, 1, &logits))
-            logits = NULL;
+        logits = append(d, t, &token, 1);
         const uint64_t now = hearth_now_ns();
         d->token_ns = d->token_ns > 0 ? 0.9 * d->token_ns + 0.1 * (double)(now - last) : (double)(now - last);
         last = now;
     }
     hearth_sampler_close(&sampler);
-    d->failed |= !logits;
-    d->spent_ns += last - start;
+    d->spent_ns += hearth_now_ns() - start;
 }
 
 // ---- whether it pays

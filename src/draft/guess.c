@@ -6,19 +6,20 @@
 // What a text says itself is as good as what a model says, and costs nothing, if it comes true so often.
 #define SURE 0.75
 
-void hearth_draft_guess(struct hearth_draft *draft, struct hearth_pace *p,
-                        const struct hearth_draft_text *text, int rows)
+int hearth_draft_guess(struct hearth_draft *draft, struct hearth_pace *p,
+                       const struct hearth_draft_text *text, int rows)
 {
     hearth_draft_look_up(draft, text->tokens, text->n, text->most);
     if (!p->drafter || text->most < 1 || (draft->n && hearth_pace_chance(p, draft->kind[0]) >= SURE) ||
         !hearth_drafter_pays(p->drafter, p, rows))
-        return;
+        return 0;
     struct hearth_draft other;
     const uint64_t start = hearth_now_ns();
     hearth_drafter_guess(p->drafter, &other, p, text, rows);
     p->drafter_ns += hearth_now_ns() - start;
     if (other.n)
         *draft = other;
+    return other.n;
 }
 
 void hearth_draft_settle(struct hearth_pace *p)

@@ -16,6 +16,7 @@ static int lay_out(struct hearth_drafted *const *texts, int n, struct hearth_bat
     for (int i = 0; i < n; i++) {
         struct hearth_drafted *t = texts[i];
         t->row = n_rows;
+        t->had = t->n - 1;
         for (int k = 0; k <= t->draft.used; k++)
             rows[n_rows++] =
                 (struct hearth_batch_row){.seq = t->seq,
@@ -31,7 +32,8 @@ static void guess(struct hearth_session *session, struct hearth_pace *pace,
                   struct hearth_drafted *const *texts, int n)
 {
     struct hearth_draft *drafts[MOST_TEXTS];
-    const int max_steps = hearth_session_max_steps(session), left = max_steps - n;
+    const int max_steps = hearth_session_max_steps(session);
+    int left = (max_steps < HEARTH_DRAFT_ROWS ? max_steps : HEARTH_DRAFT_ROWS) - n, rows = n;
     hearth_draft_settle(pace);
     for (int i = 0; i < n; i++) {
         const struct hearth_drafted *t = texts[i];
@@ -41,7 +43,9 @@ static void guess(struct hearth_session *session, struct hearth_pace *pace,
                                                .most = t->room - 1 < left ? t->room - 1 : left,
                                                .sampler = t->sampler};
         drafts[i] = &texts[i]->draft;
-        hearth_draft_guess(drafts[i], pace, &text, n);
+        const int guessed = hearth_draft_guess(drafts[i], pace, &text, rows);
+        left -= guessed;
+        rows += guessed;
     }
     hearth_pace_choose(pace, drafts, n, n, max_steps);
 }
@@ -57,6 +61,8 @@ int hearth_drafted_step(struct hearth_session *session, struct hearth_pace *pace
     if (rc == HEARTH_E_KV_FULL && n_rows > n) { // there may be room without guesses
         for (int i = 0; i < n; i++)
             texts[i]->draft.used = 0;
+        pace->guesses -= (uint64_t)(n_rows - n);
+        pace->steps--;
         n_rows = lay_out(texts, n, rows);
         rc = hearth_evaluate(session, rows, n_rows, sizeof *rows, err);
     }
@@ -73,9 +79,10 @@ bool hearth_drafted_take(struct hearth_drafted *text, struct hearth_pace *pace, 
     return hearth_drafted_add(text, &token, 1);
 }
 
-int hearth_drafted_end(struct hearth_session *session, struct hearth_drafted *text, struct hearth_error *err)
+int hearth_drafted_end(struct hearth_session *session, struct hearth_drafted *text, int rows,
+                       struct hearth_error *err)
 {
-    return text->draft.used ? hearth_seq_truncate(session, text->seq, text->n - 1, err) : HEARTH_OK;
+    return text->draft.used ? hearth_seq_truncate(session, text->seq, text->had + rows, err) : HEARTH_OK;
 }
 
 bool hearth_drafted_add(struct hearth_drafted *text, const hearth_token *tokens, int n)

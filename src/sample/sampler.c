@@ -530,7 +530,8 @@ int hearth_sampler_clone(struct hearth_sampler **out, const struct hearth_sample
     struct hearth_sampler *copy = hearth_calloc(1, sizeof *copy);
     if (!copy)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a sampler");
-    *copy = *sampler;
+    memcpy(copy, sampler,
+           offsetof(struct hearth_sampler, grammar)); // whose links others may change meanwhile
     copy->candidates = NULL;
     copy->counts = NULL;
     copy->history.tokens = NULL;

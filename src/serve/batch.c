@@ -53,28 +53,29 @@ static bool takes_guesses(const struct hearth_slot *slot)
     return job && !in_prompt(slot) && job->n_tokens == slot->n_done + 1 && !job->pooler.out;
 }
 
-// Guesses at what follows the text: no more than it may have.
-static void guess(struct hearth_scheduler *s, struct hearth_slot *slot, int rows)
+// Guesses at what follows the text: no more than it may have. Returns how many a small model made.
+static int guess(struct hearth_scheduler *s, struct hearth_slot *slot, int rows)
 {
     const struct hearth_job *job = slot->job;
     int most = s->n_guesses < s->room - job->n_tokens ? s->n_guesses : s->room - job->n_tokens;
     if (job->n_predict >= 0 && job->n_predict - job->stats.n_generated - 1 < most)
         most = job->n_predict - job->stats.n_generated - 1;
-    if (s->max_steps - rows < most)
-        most = s->max_steps - rows;
+    const int left = (s->max_steps < HEARTH_DRAFT_ROWS ? s->max_steps : HEARTH_DRAFT_ROWS) - rows;
+    if (left < most)
+        most = left;
     const struct hearth_draft_text text = {.which = (int)(slot - s->slots),
                                            .tokens = job->tokens,
                                            .n = job->n_tokens,
                                            .most = most,
                                            .sampler = job->sampler};
-    hearth_draft_guess(&slot->draft, &s->pace, &text, rows);
+    return hearth_draft_guess(&slot->draft, &s->pace, &text, rows);
 }
 
 // Guesses for all texts, as many as are worth it. Beside prompts there are none: their rows take the time.
 static void add_guesses(struct hearth_scheduler *s)
 {
     struct hearth_draft *drafts[HEARTH_DRAFT_ROWS];
-    int n = 0, rows = 0;
+    int n = 0, rows = 0, guessed = 0;
     const bool wait = s->guesses_wait;
     hearth_draft_settle(&s->pace);
     s->guesses_wait = false;
@@ -88,7 +89,7 @@ static void add_guesses(struct hearth_scheduler *s)
         return;
     for (int i = 0; i < s->n_slots; i++)
         if (takes_guesses(&s->slots[i])) {
-            guess(s, &s->slots[i], rows);
+            guessed += guess(s, &s->slots[i], rows + guessed);
             drafts[n++] = &s->slots[i].draft;
         }
     hearth_pace_choose(&s->pace, drafts, n, rows, s->max_steps);

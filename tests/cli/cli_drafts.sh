@@ -72,6 +72,12 @@ both "$novels" -p "$again" --temp 0 -n 60 -md "$novels" -t 1
 both_texts "$novels" -p "$again" --temp 0.9 -s 4 -n 60 -np 2 -md "$source_dir/models/hearth-novels-swiglu-Q8_0.gguf" -t 1
 [ "$drafted" -gt 0 ] || fail "nothing was drafted by a small model"
 both "$golden/qwen3.Q8_0.gguf" -p "$again" --temp 0 -n 50 --ignore-eos -md "$golden/qwen3.Q4_0.gguf" -t 1 -c 100
+# A grammar; a model in another format; more options of the large model than the small one has.
+both "$dense" -p "$again" --temp 0.8 -s 1 -n 60 --grammar 'root ::= ("a" | "b" | " " | ".")*' -md "$dense" -t 1
+both "$golden/llama-mha.Q8_0.gguf" -p "$again" --temp 0 -n 60 --ignore-eos -md "$golden/llama-mha.F32.gguf" -t 1
+both "$novels" -p "$again" --temp 0 -n 40 --sparsity exact -ctk q8_0 -md "$dense" -t 1
+both_texts "$dense" -p "$again" --temp 0.8 -s 5 -np 3 -n -1 -c 400 --kv-size 192 --ignore-eos -t 1
+[ "$drafted" = 0 ] || fail "drafts of texts that may fill the KV cache"
 run 1 run "$novels" -p "$again" -n 4 -md "$model"
 err_has "cannot draft for"
 run 1 run "$golden/qwen35.Q8_0.gguf" -p "$again" -n 4 -md "$golden/qwen35.Q8_0.gguf"
@@ -86,6 +92,9 @@ run 0 chat "$novels" "${talk[@]}" --draft-max 0 <"$tmp/talk"
 cp "$tmp/out" "$tmp/plain"
 run 0 chat "$novels" "${talk[@]}" --stats json <"$tmp/talk"
 same "$tmp/out" "$tmp/plain"
+run 0 chat "$novels" "${talk[@]}" -md "$dense" <"$tmp/talk"
+same "$tmp/out" "$tmp/plain"
+run 0 chat "$novels" "${talk[@]}" --stats json <"$tmp/talk"
 tail -n 1 "$tmp/err" >"$tmp/stats"
 [ "$(json "$tmp/stats" draft_tokens)" -ge "$(json "$tmp/stats" draft_tokens_accepted)" ] || fail "statistics of a chat"
 
@@ -120,6 +129,9 @@ grep -q draft_n out && fail "the server drafts with --draft-max 0"
 full="{\"prompt\": \"$again\", \"n_predict\": -1, \"temperature\": 0, \"ignore_eos\": true}"
 ask 200 /completion -d "$full" # until the context is full
 json out content >full
+ends="{\"prompt\": \"$again\", \"n_predict\": 100, \"temperature\": 0, \"stop\": [\"opened and the\"]}"
+ask 200 /completion -d "$ends"
+json out content >ends
 stop
 for options in "" "-md $dense"; do
     # shellcheck disable=SC2086
@@ -130,5 +142,13 @@ for options in "" "-md $dense"; do
     ask 200 /completion -d "$full"
     json out content >full.with
     same full.with full
+    ask 200 /completion -d "$ends"
+    json out content >ends.with
+    same ends.with ends
     stop
 done
+# Texts that make room for one another.
+start "$dense" -np 3 -t 2 -c 256 --kv-size 320
+texts with
+same with without
+stop

@@ -235,7 +235,8 @@ static void cost_nothing(struct hearth_pace *pace)
 static void take_rows(struct hearth_session *s, struct hearth_pace *pace, struct text *t, int n_vocab)
 {
     bool more = true;
-    for (int at = 0; more && t->n < N_TOKENS; at++) {
+    int at = 0;
+    for (; more && t->n < N_TOKENS; at++) {
         const float *logits = hearth_logits(s, t->drafted.row + at);
         assert_memory_equal(logits, t->logits + (size_t)(t->n - 1) * (size_t)n_vocab,
                             (size_t)n_vocab * sizeof *logits);
@@ -245,7 +246,7 @@ static void take_rows(struct hearth_session *s, struct hearth_pace *pace, struct
         t->n++;
         assert_true(hearth_drafted_take(&t->drafted, pace, at, token, &more));
     }
-    OK(hearth_drafted_end(s, &t->drafted, &err));
+    OK(hearth_drafted_end(s, &t->drafted, at, &err));
     assert_int_equal(hearth_seq_length(s, t->drafted.seq), t->drafted.n - 1);
 }
 
@@ -433,6 +434,17 @@ static void test_drafter(void **state)
         text[n[which]++] = (hearth_token)roll((uint32_t)n_vocab);
     }
     assert_true(guessed > 200);
+    // Texts that are longer than its context get none, and others after them do. Of the last token there is no guess.
+    hearth_token text[130];
+    for (int i = 0; i < 130; i++)
+        text[i] = (hearth_token)roll((uint32_t)n_vocab);
+    static const int lengths[] = {130, 120, 118, 40};
+    for (size_t i = 0; i < 4; i++) {
+        struct hearth_draft d;
+        const struct hearth_draft_text x = {.tokens = text, .n = lengths[i], .most = 5};
+        hearth_drafter_guess(drafter, &d, &pace, &x, 1);
+        assert_int_equal(d.n, lengths[i] >= 120 ? 0 : lengths[i] == 118 ? 2 : 5);
+    }
     hearth_drafter_close(&drafter);
     hearth_session_close(&own);
     hearth_session_close(&plain);

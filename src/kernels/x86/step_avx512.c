@@ -30,8 +30,8 @@ static atomic_int row_walk;
 #define APART_AHEAD 2048
 
 // Tokens from which on lanes are better used for tokens (step_many_avx512.c), in rows of k elements. A row must have a
-// whole group of units: the first group begins all 16 lanes. On AMD's CPUs lanes for tokens gave four tokens nearly what
-// memory gives one; transposed weights were not measured there.
+// whole group of units: the first group begins all 16 lanes. On AMD's CPUs, where transposed weights were not measured,
+// lanes for tokens give four tokens of long rows nearly what memory gives one.
 static size_t many_from(size_t k)
 {
     if (k < 512)
