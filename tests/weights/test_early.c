@@ -155,8 +155,10 @@ static void test_little_is_read_in_vain(void **state)
         skip();
     struct figures later = read_with(in_folder("pack.gguf"), HEARTH_OVERLAP_COMPUTE),
                    ahead = read_with(in_folder("pack.gguf"), HEARTH_OVERLAP_ALL);
-    for (int i = 1; i < TRIES && !are_few(&ahead, &later); i++)
+    for (int i = 1; i < TRIES && (!are_few(&ahead, &later) || !is_vain(&ahead, &later)); i++) {
+        later = read_with(in_folder("pack.gguf"), HEARTH_OVERLAP_COMPUTE); // which may have read some twice
         ahead = read_with(in_folder("pack.gguf"), HEARTH_OVERLAP_ALL);
+    }
     printf("guessed: %llu bytes and %llu misses become %llu and %llu\n", (unsigned long long)later.bytes,
            (unsigned long long)later.misses, (unsigned long long)ahead.bytes,
            (unsigned long long)ahead.misses);
