@@ -167,20 +167,23 @@ INLINE vec v_load_bf16(const void *p)
     return f_load_bf16(p);
 }
 
+// Within each quarter of four registers: dword j of a quarter of z[i] changes places with dword i of that of z[j].
+INLINE void i_transpose_quarters(__m512i z[4])
+{
+    const __m512i a = _mm512_unpacklo_epi32(z[0], z[1]), b = _mm512_unpackhi_epi32(z[0], z[1]);
+    const __m512i c = _mm512_unpacklo_epi32(z[2], z[3]), d = _mm512_unpackhi_epi32(z[2], z[3]);
+    z[0] = _mm512_unpacklo_epi64(a, c);
+    z[1] = _mm512_unpackhi_epi64(a, c);
+    z[2] = _mm512_unpacklo_epi64(b, d);
+    z[3] = _mm512_unpackhi_epi64(b, d);
+}
+
 // Columns become rows: dword j of z[i] changes places with dword i of z[j].
 INLINE void i_transpose(__m512i z[16])
 {
     __m512i a[16];
-    for (int i = 0; i < 16; i += 2) {
-        a[i] = _mm512_unpacklo_epi32(z[i], z[i + 1]);
-        a[i + 1] = _mm512_unpackhi_epi32(z[i], z[i + 1]);
-    }
-    // z[4i+j]: in each quarter q, column 4q+j of rows 4i to 4i+3
-    for (int i = 0; i < 16; i += 4)
-        for (int j = 0; j < 2; j++) {
-            z[i + 2 * j] = _mm512_unpacklo_epi64(a[i + j], a[i + 2 + j]);
-            z[i + 2 * j + 1] = _mm512_unpackhi_epi64(a[i + j], a[i + 2 + j]);
-        }
+    for (int i = 0; i < 16; i += 4) // z[4i+j]: in each quarter q, column 4q+j of rows 4i to 4i+3
+        i_transpose_quarters(z + i);
     for (int j = 0; j < 4; j++) {
         const __m512i even01 = _mm512_shuffle_i32x4(z[j], z[4 + j], 0x88);
         const __m512i odd01 = _mm512_shuffle_i32x4(z[j], z[4 + j], 0xdd);

@@ -273,21 +273,15 @@ INLINE void sweep(const struct sweep *call, size_t tokens, bool has_min, enum pl
 // 16 bytes of each of 16 rows, four of each row side by side.
 INLINE void columns(__m512i to[4], const uint8_t *from, size_t stride)
 {
-    __m512i z[4]; // z[i]: rows i, 4 + i, 8 + i, 12 + i
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) { // rows i, 4 + i, 8 + i, 12 + i
         const uint8_t *row = from + i * stride;
-        z[i] = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)row));
+        to[i] = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)row));
         for (size_t q = 1; q < 4; q++)
-            z[i] = _mm512_mask_broadcast_i32x4(
-                z[i], (__mmask16)(0xf << 4 * q),
+            to[i] = _mm512_mask_broadcast_i32x4(
+                to[i], (__mmask16)(0xf << 4 * q),
                 _mm_loadu_si128((const __m128i *)(const void *)(row + 4 * q * stride)));
     }
-    const __m512i low01 = _mm512_unpacklo_epi32(z[0], z[1]), high01 = _mm512_unpackhi_epi32(z[0], z[1]);
-    const __m512i low23 = _mm512_unpacklo_epi32(z[2], z[3]), high23 = _mm512_unpackhi_epi32(z[2], z[3]);
-    to[0] = _mm512_unpacklo_epi64(low01, low23);
-    to[1] = _mm512_unpackhi_epi64(low01, low23);
-    to[2] = _mm512_unpacklo_epi64(high01, high23);
-    to[3] = _mm512_unpackhi_epi64(high01, high23);
+    i_transpose_quarters(to);
 }
 
 // Dwords of four bytes (or of eight nibbles), a row of weights each, become rows of a B tile: pairs of

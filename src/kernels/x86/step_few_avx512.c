@@ -39,22 +39,11 @@ size_t hearth_step_few_scratch_avx512(size_t k)
     return sizeof(struct few_scratch) + (hearth_acts_padded(k) / 256 + 1) * MAX_TOKENS * sizeof(struct words);
 }
 
-// Words of units that lie side by side in four registers: register i gets number i of each 128-bit part.
-INLINE void transpose_parts(__m512i z[4])
-{
-    const __m512i a = _mm512_unpacklo_epi32(z[0], z[1]), b = _mm512_unpackhi_epi32(z[0], z[1]);
-    const __m512i c = _mm512_unpacklo_epi32(z[2], z[3]), d = _mm512_unpackhi_epi32(z[2], z[3]);
-    z[0] = _mm512_unpacklo_epi64(a, c);
-    z[1] = _mm512_unpackhi_epi64(a, c);
-    z[2] = _mm512_unpacklo_epi64(b, d);
-    z[3] = _mm512_unpackhi_epi64(b, d);
-}
-
 // A group's registers: register i gets word i of each unit, in the order of scales.
 INLINE void transpose_words(__m512i *u, const struct shape *s)
 {
     if (s->unit == 16) {
-        transpose_parts(u);
+        i_transpose_quarters(u);
         return;
     }
     // First halves of units and second ones, or the first eight units and the others.
@@ -63,8 +52,8 @@ INLINE void transpose_words(__m512i *u, const struct shape *s)
         a[i] = u[s->pairs ? 2 * i : i];
         b[i] = u[s->pairs ? 2 * i + 1 : i + 4];
     }
-    transpose_parts(a);
-    transpose_parts(b);
+    i_transpose_quarters(a);
+    i_transpose_quarters(b);
     for (int i = 0; i < 4; i++) {
         u[i] = s->pairs ? a[i] : _mm512_shuffle_i32x4(a[i], b[i], 0x88);
         u[i + 4] = s->pairs ? b[i] : _mm512_shuffle_i32x4(a[i], b[i], 0xdd);
@@ -277,20 +266,15 @@ INLINE void few(float *out, size_t out_stride, const uint8_t *w, size_t w_stride
     }
 HEARTH_UNITS_AVX512(FEW)
 
-typedef void (*few_fn)(float *out, size_t out_stride, const uint8_t *w, size_t w_stride, size_t k,
-                       size_t n_rows, const uint8_t *x, size_t x_stride, size_t n, void *scratch);
-
 void hearth_step_few_avx512(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride,
                             size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
                             void *scratch)
 {
-    static const few_fn formats[HEARTH_TYPE_END] = {
+    static const some_fn formats[HEARTH_TYPE_END] = {
 #define ENTER(type, unpack, shape) [HEARTH_TYPE_##type] = few_##type,
         HEARTH_UNITS_AVX512(ENTER)
 #undef ENTER
     };
-    for (size_t t = 0; t < n_tokens; t += MAX_TOKENS)
-        formats[type](out + t * out_stride, out_stride, w, w_stride, k, n_rows,
-                      (const uint8_t *)x + t * x_stride, x_stride,
-                      n_tokens - t < MAX_TOKENS ? n_tokens - t : MAX_TOKENS, scratch);
+    some_at_a_time(formats[type], MAX_TOKENS, out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens,
+                   scratch);
 }

@@ -294,17 +294,15 @@ INLINE void interleave(void *to, const __m512i *z, size_t fold)
         _mm512_store_si512(at, z[0]);
         return;
     }
-    const __m512i a = _mm512_unpacklo_epi32(z[0], z[1]), b = _mm512_unpackhi_epi32(z[0], z[1]);
     if (fold == 2) {
-        _mm512_store_si512(at, a);
-        _mm512_store_si512(at + 1, b);
+        _mm512_store_si512(at, _mm512_unpacklo_epi32(z[0], z[1]));
+        _mm512_store_si512(at + 1, _mm512_unpackhi_epi32(z[0], z[1]));
         return;
     }
-    const __m512i c = _mm512_unpacklo_epi32(z[2], z[3]), d = _mm512_unpackhi_epi32(z[2], z[3]);
-    _mm512_store_si512(at, _mm512_unpacklo_epi64(a, c));
-    _mm512_store_si512(at + 1, _mm512_unpackhi_epi64(a, c));
-    _mm512_store_si512(at + 2, _mm512_unpacklo_epi64(b, d));
-    _mm512_store_si512(at + 3, _mm512_unpackhi_epi64(b, d));
+    __m512i four[4] = {z[0], z[1], z[2], z[3]};
+    i_transpose_quarters(four);
+    for (int i = 0; i < 4; i++)
+        _mm512_store_si512(at + i, four[i]);
 }
 
 // One group of `rows` rows; those that are missing repeat the last one.
@@ -442,20 +440,15 @@ INLINE void many(float *out, size_t out_stride, const uint8_t *w, size_t w_strid
     }
 HEARTH_UNITS_AVX512(MANY)
 
-typedef void (*many_fn)(float *out, size_t out_stride, const uint8_t *w, size_t w_stride, size_t k,
-                        size_t n_rows, const uint8_t *x, size_t x_stride, size_t n, void *scratch);
-
 void hearth_step_many_avx512(uint32_t type, float *out, size_t out_stride, const void *w, size_t w_stride,
                              size_t k, size_t n_rows, const void *x, size_t x_stride, size_t n_tokens,
                              void *scratch)
 {
-    static const many_fn formats[HEARTH_TYPE_END] = {
+    static const some_fn formats[HEARTH_TYPE_END] = {
 #define ENTER(type, unpack, shape) [HEARTH_TYPE_##type] = many_##type,
         HEARTH_UNITS_AVX512(ENTER)
 #undef ENTER
     };
-    for (size_t t = 0; t < n_tokens; t += MAX_TOKENS)
-        formats[type](out + t * out_stride, out_stride, w, w_stride, k, n_rows,
-                      (const uint8_t *)x + t * x_stride, x_stride,
-                      n_tokens - t < MAX_TOKENS ? n_tokens - t : MAX_TOKENS, scratch);
+    some_at_a_time(formats[type], MAX_TOKENS, out, out_stride, w, w_stride, k, n_rows, x, x_stride, n_tokens,
+                   scratch);
 }

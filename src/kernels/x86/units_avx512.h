@@ -471,4 +471,16 @@ INLINE void unpack_iq4_xs(struct weights *w, const uint8_t *src)
     X(IQ3_XXS, unpack_iq3_xxs, shape_iq3_xxs)                                                                \
     X(IQ3_S, unpack_iq3_s, shape_iq3_s)
 
+// STEP products of a format with at most so many tokens, and with any number of them by those.
+typedef void (*some_fn)(float *out, size_t out_stride, const uint8_t *w, size_t w_stride, size_t k,
+                        size_t n_rows, const uint8_t *x, size_t x_stride, size_t n, void *scratch);
+INLINE void some_at_a_time(some_fn fn, size_t most, float *out, size_t out_stride, const uint8_t *w,
+                           size_t w_stride, size_t k, size_t n_rows, const uint8_t *x, size_t x_stride,
+                           size_t n_tokens, void *scratch)
+{
+    for (size_t t = 0; t < n_tokens; t += most)
+        fn(out + t * out_stride, out_stride, w, w_stride, k, n_rows, x + t * x_stride, x_stride,
+           n_tokens - t < most ? n_tokens - t : most, scratch);
+}
+
 #endif
