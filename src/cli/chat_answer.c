@@ -261,23 +261,14 @@ static int take_token(struct generation *g, const float *logits, int at, bool *m
     return status;
 }
 
-// Tokens that the next step may give.
-static int step_room(const struct chat *c)
-{
-    int64_t room = hearth_session_n_ctx(c->session) - c->tokens.n + 1;
-    if (c->o.n_predict > 0 && c->o.n_predict - (int64_t)c->last.answer < room)
-        room = c->o.n_predict - (int64_t)c->last.answer;
-    const int64_t most = hearth_cli_drafts(&c->o, c->model) + 1;
-    return (int)(room < most ? room : most);
-}
-
 // Evaluates the last token, and guesses behind it.
 static int step(struct generation *g)
 {
     struct chat *c = g->c;
     struct hearth_drafted *tokens = &c->tokens;
     struct hearth_error err = {0};
-    tokens->room = step_room(c);
+    tokens->room = hearth_cli_step_room(tokens, c->session, &c->o, (int64_t)c->last.answer,
+                                        hearth_cli_drafts(&c->o, c->model));
     const int rc = hearth_drafted_step(c->session, &c->pace, &tokens, 1, &err);
     if (rc == HEARTH_E_INTERRUPTED)
         g->stop = HEARTH_STOP_INTERRUPTED;

@@ -108,15 +108,6 @@ static int count_guesses(const struct run *r, const struct hearth_session_params
     return hearth_cli_drafts(r->o, r->model);
 }
 
-// Tokens that the next step may give the continuation.
-static int room_of(const struct run *r, const struct line *line)
-{
-    int64_t room = hearth_session_n_ctx(r->session) - line->tokens.n + 1;
-    if (r->o->n_predict > 0 && r->o->n_predict - line->n < room)
-        room = r->o->n_predict - line->n;
-    return (int)(room < r->n_guesses + 1 ? room : r->n_guesses + 1);
-}
-
 // Chooses the next token of one continuation from its row of logits, the one behind `at` guesses. Sets line->stop
 // if it was the last, else *more: there is another row.
 static int extend(struct run *r, struct line *line, const float *logits, int at, bool *more)
@@ -172,7 +163,7 @@ static int step(struct run *r, struct line **lines, int n)
     struct hearth_error err = {0};
     for (int i = 0; i < n; i++) {
         texts[i] = &lines[i]->tokens;
-        texts[i]->room = room_of(r, lines[i]);
+        texts[i]->room = hearth_cli_step_room(texts[i], r->session, r->o, lines[i]->n, r->n_guesses);
     }
     const int rc = hearth_drafted_step(r->session, &r->pace, texts, n, &err);
     for (int i = 0; i < n && rc == HEARTH_E_KV_FULL; i++)

@@ -12,6 +12,15 @@ int hearth_cli_drafts(const struct hearth_options *o, const struct hearth_model 
     return o->trace ? 0 : hearth_draft_most(model, (int)o->draft_max); // a trace has the text's tokens alone
 }
 
+int hearth_cli_step_room(const struct hearth_drafted *text, const struct hearth_session *session,
+                         const struct hearth_options *o, int64_t generated, int n_guesses)
+{
+    int64_t room = hearth_session_n_ctx(session) - text->n + 1;
+    if (o->n_predict > 0 && o->n_predict - generated < room)
+        room = o->n_predict - generated;
+    return (int)(room < n_guesses + 1 ? room : n_guesses + 1);
+}
+
 // Positions of its KV cache, unless -c or --kv-size want more: texts that do not fit go on without guesses.
 #define USUAL_KV 16384
 

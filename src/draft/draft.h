@@ -47,6 +47,30 @@ void hearth_draft_look_up(struct hearth_draft *draft, const hearth_token *text, 
 
 struct hearth_drafter;
 
+// What does not pay is tried again after some steps, and after twice as many each time that it did not pay then either.
+struct hearth_retry {
+    int idle, patience; // steps without it; so many of them
+};
+#define HEARTH_PATIENCE      64
+#define HEARTH_PATIENCE_MOST 1024
+// It pays.
+static inline void hearth_retry_begin(struct hearth_retry *r)
+{
+    *r = (struct hearth_retry){.patience = HEARTH_PATIENCE};
+}
+// Another step without it; false: without it, still.
+static inline bool hearth_retry_is_due(struct hearth_retry *r)
+{
+    if (++r->idle < r->patience)
+        return false;
+    r->idle = 0;
+    r->patience = r->patience < HEARTH_PATIENCE_MOST ? 2 * r->patience : HEARTH_PATIENCE_MOST;
+    return true;
+}
+
+// What guesses must gain by what is known, since that is never exact.
+#define HEARTH_DRAFT_LEAST_GAIN 1.03
+
 // What was measured: what steps cost, and how often guesses came true. One for all texts of a session.
 struct hearth_pace {
     double each;                      // of the time of one row what a further one takes, until that is known
@@ -55,8 +79,7 @@ struct hearth_pace {
     double tries[HEARTH_DRAFT_KINDS]; // guesses that were compared with what was chosen
     double hits[HEARTH_DRAFT_KINDS];  // of them, those that came true
     int busy;                         // steps with guesses since one without
-    int idle,
-        patience; // steps since guesses were last used, although they might pay; after so many that is tried
+    struct hearth_retry retry;        // since guesses were last used, although they might pay
     uint64_t steps, guesses, hits_in_step; // with guesses in them; these; those that came true
     uint64_t last_ns;                      // of the last step; 0: what came of it is counted
     int last_tokens;                       // that came of it

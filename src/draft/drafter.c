@@ -14,28 +14,20 @@
 #define MANY 256
 // A guess that is less likely is not worth its time, whatever that is.
 #define LEAST_REACHED 0.05
-// Rounds of guessing that are looked at together; after so many steps without it is tried again.
-#define ROUNDS        16
-#define PATIENCE      64
-#define MOST_PATIENCE 1024
-// What guessing must gain.
-#define LEAST_GAIN 1.03
-
-struct drafted_text {
-    int seq;              // in the drafter's session
-    hearth_token *tokens; // that it has
-    int n, cap;
-};
+// Rounds of guessing that are looked at together.
+#define ROUNDS 16
 
 struct hearth_drafter {
     struct hearth_session *session;
-    struct drafted_text *texts;
+    int *seqs;                    // [n_texts] each text's sequence in it; -1: none
+    hearth_token *tokens;         // [n_ctx] of such a sequence, while it is compared
     int n_texts, n_vocab, n_main; // tokens of its vocabulary, and of the main model's
     double token_ns;              // that a guess takes; 0: unknown
     uint64_t spent_ns;            // for the guesses of the next step
-    double tokens, ns;            // of the last rounds: what came of them, and what they took
-    int rounds, idle, patience;
-    bool failed; // its context is full, or something went wrong: the texts go on without
+    double gained, ns;            // of the last rounds: tokens that came of them, and what they took
+    int rounds;
+    struct hearth_retry retry;
+    bool failed; // something went wrong: the texts go on without
 };
 
 // ---- guessing
@@ -54,67 +46,53 @@ static hearth_token likeliest(const struct hearth_drafter *d, const float *logit
     return best;
 }
 
-static bool note(struct drafted_text *t, const hearth_token *tokens, int n)
+// Lets go of all its sequences: of texts that have ended, for example.
+static void free_sequences(struct hearth_drafter *d)
 {
-    if (n > t->cap - t->n) {
-        const int cap = t->n + n + t->cap / 2 + 256;
-        hearth_token *grown = hearth_reallocarray(t->tokens, (size_t)cap, sizeof *grown);
-        if (!grown)
-            return false;
-        t->tokens = grown;
-        t->cap = cap;
+    for (int i = 0; i < d->n_texts; i++) {
+        hearth_seq_free(d->session, d->seqs[i]);
+        d->seqs[i] = -1;
     }
-    memcpy(t->tokens + t->n, tokens, (size_t)n * sizeof *tokens);
-    t->n += n;
-    return true;
 }
 
-// Appends tokens to its own sequence of a text. NULL: that cannot be; the texts go on without where it never will.
-static const float *append(struct hearth_drafter *d, struct drafted_text *t, const hearth_token *tokens,
-                           int n)
+// Appends tokens to one of its sequences. NULL: that cannot be; the texts go on without where it never will.
+static const float *append(struct hearth_drafter *d, int seq, const hearth_token *tokens, int n)
 {
     struct hearth_batch_row rows[FEW];
     struct hearth_error err = {0};
     int rc;
     if (n > FEW) {
-        rc = hearth_prompt(d->session, t->seq, tokens, n, NULL, NULL, &err);
+        rc = hearth_prompt(d->session, seq, tokens, n, NULL, NULL, &err);
     } else {
         for (int i = 0; i < n; i++)
-            rows[i] = (struct hearth_batch_row){.seq = t->seq,
+            rows[i] = (struct hearth_batch_row){.seq = seq,
                                                 .pos = -1,
                                                 .token = tokens[i],
                                                 .phase = HEARTH_PHASE_STEP,
                                                 .wants_logits = i + 1 == n};
         rc = hearth_evaluate(d->session, rows, n, sizeof *rows, &err);
     }
-    if (rc == HEARTH_E_KV_FULL) { // of texts that have ended, for example
-        for (int i = 0; i < d->n_texts; i++) {
-            if (d->texts[i].seq >= 0)
-                hearth_seq_free(d->session, d->texts[i].seq);
-            d->texts[i].seq = -1;
-            d->texts[i].n = 0;
-        }
-    }
+    if (rc == HEARTH_E_KV_FULL)
+        free_sequences(d);
     d->failed |= rc && rc != HEARTH_E_KV_FULL && rc != HEARTH_E_INTERRUPTED && rc != HEARTH_E_BUDGET &&
                  rc != HEARTH_E_INVALID;
-    return !rc && note(t, tokens, n) ? hearth_logits(d->session, n > FEW ? 0 : n - 1) : NULL;
+    return rc ? NULL : hearth_logits(d->session, n > FEW ? 0 : n - 1);
 }
 
-// Brings its sequence to the text's end: what it guessed and did not come is cut off. NULL: it is not there yet.
-static const float *catch_up(struct hearth_drafter *d, struct drafted_text *t, const hearth_token *text,
-                             int n)
+// Brings its sequence of a text to the text's end: what it guessed and did not come is cut off. NULL: it is not there yet.
+static const float *catch_up(struct hearth_drafter *d, int *seq, const hearth_token *text, int n)
 {
     struct hearth_error err = {0};
+    if (*seq < 0)
+        *seq = hearth_seq_new(d->session, &err);
+    const int has = hearth_seq_tokens(d->session, *seq, d->tokens, NULL, hearth_session_n_ctx(d->session));
     int kept = 0;
-    while (kept < t->n && kept + 1 < n && t->tokens[kept] == text[kept])
+    while (kept < has && kept + 1 < n && d->tokens[kept] == text[kept])
         kept++;
-    if (t->seq < 0)
-        t->seq = hearth_seq_new(d->session, &err);
-    if (t->seq < 0 || hearth_seq_truncate(d->session, t->seq, kept, &err))
+    if (hearth_seq_truncate(d->session, *seq, kept, &err))
         return NULL;
-    t->n = kept;
     const int some = n - kept < MANY ? n - kept : MANY;
-    const float *logits = append(d, t, text + kept, some);
+    const float *logits = append(d, *seq, text + kept, some);
     return kept + some == n ? logits : NULL;
 }
 
@@ -147,7 +125,7 @@ void hearth_drafter_guess(struct hearth_drafter *d, struct hearth_draft *draft,
                           const struct hearth_pace *pace, const struct hearth_draft_text *text, int rows)
 {
     const uint64_t start = hearth_now_ns();
-    struct drafted_text *t = &d->texts[text->which];
+    int *seq = &d->seqs[text->which];
     struct hearth_sampler *sampler = NULL;
     struct hearth_error err = {0};
     double reached = 1, tokens = rows, p;
@@ -157,7 +135,7 @@ void hearth_drafter_guess(struct hearth_drafter *d, struct hearth_draft *draft,
     draft->n = draft->used = 0;
     if (most < 1)
         return;
-    const float *logits = catch_up(d, t, text->tokens, text->n);
+    const float *logits = catch_up(d, seq, text->tokens, text->n);
     uint64_t last = hearth_now_ns();
     if (logits && text->sampler && d->n_vocab == d->n_main &&
         hearth_sampler_clone(&sampler, text->sampler, &err))
@@ -175,7 +153,7 @@ void hearth_drafter_guess(struct hearth_drafter *d, struct hearth_draft *draft,
         if (draft->n == most || !is_worth_it(d, pace, reached * hearth_pace_chance(pace, kind), tokens,
                                              rows + draft->n, last - start))
             break;
-        logits = append(d, t, &token, 1);
+        logits = append(d, *seq, &token, 1);
         const uint64_t now = hearth_now_ns();
         d->token_ns = d->token_ns > 0 ? 0.9 * d->token_ns + 0.1 * (double)(now - last) : (double)(now - last);
         last = now;
@@ -190,11 +168,11 @@ void hearth_drafter_took(struct hearth_drafter *d, int tokens, uint64_t ns)
 {
     if (!d->spent_ns)
         return;
-    d->tokens += tokens;
+    d->gained += tokens;
     d->ns += (double)(ns + d->spent_ns);
     d->spent_ns = 0;
     if (++d->rounds == 2 * ROUNDS) {
-        d->tokens /= 2;
+        d->gained /= 2;
         d->ns /= 2;
         d->rounds = ROUNDS;
     }
@@ -207,16 +185,14 @@ bool hearth_drafter_pays(struct hearth_drafter *d, const struct hearth_pace *pac
         return false;
     if (d->rounds < ROUNDS)
         return true;
-    if (d->tokens / d->ns > LEAST_GAIN * rows / alone) {
-        d->patience = PATIENCE;
-        d->idle = 0;
+    if (d->gained / d->ns > HEARTH_DRAFT_LEAST_GAIN * rows / alone) {
+        hearth_retry_begin(&d->retry);
         return true;
     }
-    if (++d->idle < d->patience)
+    if (!hearth_retry_is_due(&d->retry))
         return false;
-    d->patience = d->patience < MOST_PATIENCE ? 2 * d->patience : MOST_PATIENCE;
-    d->idle = d->rounds = 0;
-    d->tokens = d->ns = 0;
+    d->rounds = 0;
+    d->gained = d->ns = 0;
     return true;
 }
 
@@ -258,19 +234,21 @@ int hearth_drafter_open(struct hearth_drafter **out, const struct hearth_model *
     if (rc)
         return rc;
     struct hearth_drafter *d = hearth_calloc(1, sizeof *d);
-    struct drafted_text *texts = d ? hearth_calloc((size_t)n_texts, sizeof *texts) : NULL;
-    if (!texts) {
-        free(d);
+    if (d) {
+        d->session = session;
+        d->n_texts = n_texts;
+        d->n_vocab = hearth_model_info(model)->n_vocab;
+        d->n_main = hearth_model_info(main)->n_vocab;
+        d->seqs = hearth_calloc((size_t)n_texts, sizeof *d->seqs);
+        d->tokens = hearth_calloc((size_t)hearth_session_n_ctx(session), sizeof *d->tokens);
+        hearth_retry_begin(&d->retry);
+    }
+    if (!d || !d->seqs || !d->tokens) {
+        hearth_drafter_close(&d);
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for drafts of %d texts", n_texts);
     }
     for (int i = 0; i < n_texts; i++)
-        texts[i].seq = -1;
-    *d = (struct hearth_drafter){.session = session,
-                                 .texts = texts,
-                                 .n_texts = n_texts,
-                                 .n_vocab = hearth_model_info(model)->n_vocab,
-                                 .n_main = hearth_model_info(main)->n_vocab,
-                                 .patience = PATIENCE};
+        d->seqs[i] = -1;
     *out = d;
     return HEARTH_OK;
 }
@@ -280,9 +258,8 @@ void hearth_drafter_close(struct hearth_drafter **drafter)
     struct hearth_drafter *d = *drafter;
     if (!d)
         return;
-    for (int i = 0; i < d->n_texts; i++)
-        free(d->texts[i].tokens);
-    free(d->texts);
+    free(d->seqs);
+    free(d->tokens);
     free(d);
     *drafter = NULL;
 }

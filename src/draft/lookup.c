@@ -3,8 +3,6 @@
 // follow here. Of all such places that with the most tokens alike counts, of several the last.
 #include "draft/draft.h"
 
-#include "model/model.h"
-
 // Tokens before `place` that are also the text's last ones.
 static int alike(const hearth_token *text, int n, int place)
 {
@@ -29,22 +27,6 @@ static int find(const hearth_token *text, int n, int *match)
         }
     }
     return best;
-}
-
-int hearth_draft_most(const struct hearth_model *model, int wanted)
-{
-    // States of recurrent layers cannot be cut: tokens would be evaluated again from the last one that was kept.
-    const struct hearth_hparams *hp = &model->hp;
-    const int most = wanted < HEARTH_DRAFT_MOST ? wanted : HEARTH_DRAFT_MOST;
-    return hearth_recurrent_before(hp, hp->n_layer) ? 0 : most;
-}
-
-double hearth_draft_each(const struct hearth_model *model, const struct hearth_session *session)
-{
-    // Rows share dense weights, and most of all what is read for them; experts and active neurons hardly.
-    struct hearth_streaming_stats streaming;
-    hearth_session_streaming_stats(session, &streaming, sizeof streaming);
-    return model->hp.n_expert ? 0.7 : hearth_is_relu(&model->hp) ? 0.5 : streaming.io ? 0.04 : 0.15;
 }
 
 void hearth_draft_look_up(struct hearth_draft *draft, const hearth_token *text, int n, int most)

@@ -6,14 +6,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "model/model.h"
+
 // A guess that comes true less often is not worth being looked at.
 #define LEAST_CHANCE 0.02
-// What a choice must gain by what is known, since that is never exact.
-#define LEAST_GAIN 1.03
-// Guesses are tried again after so many steps, and after twice as many each time that they did not pay.
-#define PATIENCE      64
-#define MOST_PATIENCE 1024
-#define TRIED         3
+// Guesses that are tried although they do not seem to pay.
+#define TRIED 3
 
 // What a further step changes at least in what is known of such steps.
 #define SLOWEST 0.1
@@ -124,11 +122,27 @@ void hearth_pace_took(struct hearth_pace *p, int rows, uint64_t ns)
 
 // ---- the choice
 
+int hearth_draft_most(const struct hearth_model *model, int wanted)
+{
+    // States of recurrent layers cannot be cut: tokens would be evaluated again from the last one that was kept.
+    const struct hearth_hparams *hp = &model->hp;
+    const int most = wanted < HEARTH_DRAFT_MOST ? wanted : HEARTH_DRAFT_MOST;
+    return hearth_recurrent_before(hp, hp->n_layer) ? 0 : most;
+}
+
+double hearth_draft_each(const struct hearth_model *model, const struct hearth_session *session)
+{
+    // Rows share dense weights, and most of all what is read for them; experts and active neurons hardly.
+    struct hearth_streaming_stats streaming;
+    hearth_session_streaming_stats(session, &streaming, sizeof streaming);
+    return model->hp.n_expert ? 0.7 : hearth_is_relu(&model->hp) ? 0.5 : streaming.io ? 0.04 : 0.15;
+}
+
 void hearth_pace_begin(struct hearth_pace *p, double each)
 {
     memset(p, 0, sizeof *p);
     p->each = each;
-    p->patience = PATIENCE;
+    hearth_retry_begin(&p->retry);
 }
 
 // The text whose next guess comes true most likely; -1: none has one that is worth looking at.
@@ -159,7 +173,7 @@ struct picks {
 static struct picks pick(const struct hearth_pace *p, struct hearth_draft *const *drafts, int n, int rows,
                          int most)
 {
-    struct picks k = {.gain = LEAST_GAIN};
+    struct picks k = {.gain = HEARTH_DRAFT_LEAST_GAIN};
     double reached[HEARTH_DRAFT_ROWS], tokens = rows, next;
     const double alone = hearth_pace_cost(p, rows);
     for (int i = 0; i < n; i++)
@@ -170,7 +184,7 @@ static struct picks pick(const struct hearth_pace *p, struct hearth_draft *const
         k.order[k.n++] = which;
         tokens += next;
         const double gain = tokens / rows * alone / hearth_pace_cost(p, rows + k.n);
-        k.might |= tokens / rows > LEAST_GAIN * (1 + p->each * k.n);
+        k.might |= tokens / rows > HEARTH_DRAFT_LEAST_GAIN * (1 + p->each * k.n);
         if (gain > k.gain) {
             k.gain = gain;
             k.best = k.n;
@@ -188,15 +202,13 @@ static int decide(struct hearth_pace *p, const struct picks *k, int rows)
         return 0;
     }
     if (k->best) {
-        p->idle = 0;
+        p->retry.idle = 0;
         if (p->ns[rows + k->best] > 0) // that it pays is known
-            p->patience = PATIENCE;
+            hearth_retry_begin(&p->retry);
         return k->best;
     }
-    if (!k->might || ++p->idle < p->patience)
+    if (!k->might || !hearth_retry_is_due(&p->retry))
         return 0;
-    p->idle = 0;
-    p->patience = p->patience < MOST_PATIENCE ? 2 * p->patience : MOST_PATIENCE;
     for (int r = rows + 1; r <= HEARTH_DRAFT_ROWS; r++) // what was measured is of another time
         p->ns[r] = 0;
     return k->n < TRIED ? k->n : TRIED;

@@ -391,24 +391,45 @@ static void go_on(struct hearth_session *s, int n_vocab, const hearth_token *tex
     hearth_seq_free(s, seq);
 }
 
+// A golden model that drafts for itself.
+struct own {
+    struct golden g;
+    struct hearth_model *model;
+    struct hearth_session *session;
+    struct hearth_drafter *drafter;
+    struct hearth_pace pace;
+};
+
+static void open_own(struct own *o, int n_texts)
+{
+    *o = (struct own){0};
+    assert_true(golden_read(&o->g, "llama-mha.F32"));
+    OK(hearth_model_open(&o->model, o->g.path, NULL, &err));
+    o->session = open_steps(o->model, n_texts);
+    OK(hearth_drafter_open(&o->drafter, o->model, o->session, o->model, n_texts, &err));
+    hearth_pace_begin(&o->pace, 0.1);
+}
+
+static void close_own(struct own *o)
+{
+    hearth_drafter_close(&o->drafter);
+    hearth_session_close(&o->session);
+    hearth_model_close(&o->model);
+    golden_free(&o->g);
+}
+
 // Texts that grow by what was guessed, by something else, or are others at once: guesses are what the model says.
 static void test_drafter(void **state)
 {
     (void)state;
-    struct golden g = {0};
-    struct hearth_model *model = NULL;
-    struct hearth_drafter *drafter = NULL;
-    struct hearth_pace pace;
-    assert_true(golden_read(&g, "llama-mha.F32"));
-    OK(hearth_model_open(&model, g.path, NULL, &err));
-    const int n_vocab = hearth_model_info(model)->n_vocab;
-    struct hearth_session *own = open_steps(model, 2), *plain = open_steps(model, 1);
-    OK(hearth_drafter_open(&drafter, model, own, model, 2, &err));
-    hearth_pace_begin(&pace, 0.1);
+    struct own o;
+    open_own(&o, 2);
+    const int n_vocab = hearth_model_info(o.model)->n_vocab;
+    struct hearth_session *plain = open_steps(o.model, 1);
     for (int r = 1; r <= HEARTH_DRAFT_ROWS; r++)
-        pace.ns[r] = 1e12; // a step takes long, and no longer with more rows
+        o.pace.ns[r] = 1e12; // a step takes long, and no longer with more rows
     for (int kind = 0; kind < HEARTH_DRAFT_KINDS; kind++)
-        pace.hits[kind] = pace.tries[kind] = 100;
+        o.pace.hits[kind] = o.pace.tries[kind] = 100;
     hearth_token texts[2][120];
     int n[2] = {0, 0}, guessed = 0;
     for (int round = 0; round < 60; round++) {
@@ -424,7 +445,7 @@ static void test_drafter(void **state)
         hearth_token want[HEARTH_DRAFT_MOST];
         const int most = 1 + (int)roll(HEARTH_DRAFT_MOST);
         const struct hearth_draft_text x = {.which = which, .tokens = text, .n = n[which], .most = most};
-        hearth_drafter_guess(drafter, &d, &pace, &x, 1);
+        hearth_drafter_guess(o.drafter, &d, &o.pace, &x, 1);
         assert_true(d.n > 0 && d.n <= most);
         go_on(plain, n_vocab, text, n[which], want, d.n);
         assert_memory_equal(d.tokens, want, (size_t)d.n * sizeof *want);
@@ -442,45 +463,32 @@ static void test_drafter(void **state)
     for (size_t i = 0; i < 4; i++) {
         struct hearth_draft d;
         const struct hearth_draft_text x = {.tokens = text, .n = lengths[i], .most = 5};
-        hearth_drafter_guess(drafter, &d, &pace, &x, 1);
+        hearth_drafter_guess(o.drafter, &d, &o.pace, &x, 1);
         assert_int_equal(d.n, lengths[i] >= 120 ? 0 : lengths[i] == 118 ? 2 : 5);
     }
-    hearth_drafter_close(&drafter);
-    hearth_session_close(&own);
     hearth_session_close(&plain);
-    hearth_model_close(&model);
-    golden_free(&g);
+    close_own(&o);
 }
 
 // It pauses when what it gives is not worth its time, and tries again.
 static void test_drafter_pauses(void **state)
 {
     (void)state;
-    struct golden g = {0};
-    struct hearth_model *model = NULL;
-    struct hearth_drafter *drafter = NULL;
-    struct hearth_pace pace;
+    struct own o;
     struct hearth_draft d;
-    assert_true(golden_read(&g, "llama-mha.F32"));
-    OK(hearth_model_open(&model, g.path, NULL, &err));
-    struct hearth_session *own = open_steps(model, 1);
-    OK(hearth_drafter_open(&drafter, model, own, model, 1, &err));
-    hearth_pace_begin(&pace, 0.1);
-    hearth_pace_took(&pace, 1, 1000);
+    open_own(&o, 1);
+    hearth_pace_took(&o.pace, 1, 1000);
     int asked = 0;
     for (int i = 0; i < 400; i++) {
-        if (!hearth_drafter_pays(drafter, &pace, 1))
+        if (!hearth_drafter_pays(o.drafter, &o.pace, 1))
             continue;
         asked++;
-        const struct hearth_draft_text x = {.tokens = g.ids, .n = 8, .most = 3};
-        hearth_drafter_guess(drafter, &d, &pace, &x, 1);
-        hearth_drafter_took(drafter, 1, 1000); // none came true
+        const struct hearth_draft_text x = {.tokens = o.g.ids, .n = 8, .most = 3};
+        hearth_drafter_guess(o.drafter, &d, &o.pace, &x, 1);
+        hearth_drafter_took(o.drafter, 1, 1000); // none came true
     }
     assert_true(asked > 16 && asked < 100);
-    hearth_drafter_close(&drafter);
-    hearth_session_close(&own);
-    hearth_model_close(&model);
-    golden_free(&g);
+    close_own(&o);
 }
 
 int main(void)
