@@ -757,9 +757,10 @@ static int open_source(struct packer *p, const char *in)
     char known[HEARTH_ARCH_NAMES];
     hearth_arch_names(known, sizeof known);
     if (!p->arch)
-        return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
-                           "%s: architecture \"%.*s\" is not supported; supported: %s", in,
-                           (int)(name.n > 60 ? 60 : name.n), name.s, known);
+        return hearth_fail(
+            p->err, HEARTH_E_UNSUPPORTED,
+            "%s: architecture \"%.*s\" is not supported; supported are %s (docs/architectures.md)", in,
+            (int)(name.n > 60 ? 60 : name.n), name.s, known);
     rc = hearth_hparams_read(&p->hp, p->arch, p->in, p->err);
     if (!rc)
         rc = check_kind(p);

@@ -55,8 +55,16 @@ const struct hearth_arch *hearth_arch_at(size_t i)
 
 void hearth_arch_names(char *out, size_t size)
 {
+    static const char more[] = ", ...";
+    const size_t n = sizeof archs / sizeof archs[0];
     size_t at = 0;
     out[0] = '\0';
-    for (size_t i = 0; i < sizeof archs / sizeof archs[0] && at < size; i++)
+    for (size_t i = 0; i < n; i++) {
+        const size_t behind = i + 1 < n ? sizeof more - 1 : 0; // what must still fit
+        if (at + (i ? 2u : 0u) + strlen(archs[i]->name) + behind >= size) {
+            snprintf(out + at, size - at, "%s", i ? more : "");
+            return;
+        }
         at += (size_t)snprintf(out + at, size - at, "%s%s", i ? ", " : "", archs[i]->name);
+    }
 }

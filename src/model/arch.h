@@ -198,9 +198,9 @@ bool hearth_arch_packs(const struct hearth_arch *arch);
 // The i-th of all, by name; NULL where there is none.
 const struct hearth_arch *hearth_arch_at(size_t i);
 
-#define HEARTH_ARCH_NAMES 400 // bytes that all names take, and more
+#define HEARTH_ARCH_NAMES 300 // bytes for names in a message
 
-// All names, "bamboo, falcon, ...", cut to `size` bytes: for messages.
+// Names, "bamboo, falcon, ...", as many as fit into `size` bytes; where some do not, "..." ends the list.
 void hearth_arch_names(char *out, size_t size);
 
 // Fills hp from the metadata under "<arch>." and the architecture's table, all but n_vocab. Sizes that are

@@ -120,9 +120,10 @@ static int find_arch(struct hearth_model *m, struct hearth_error *err)
     char known[HEARTH_ARCH_NAMES];
     hearth_arch_names(known, sizeof known);
     if (!m->arch)
-        return hearth_fail(err, HEARTH_E_UNSUPPORTED,
-                           "%s: architecture \"%.*s\" is not supported; supported: %s",
-                           hearth_gguf_path(m->gguf), (int)(name.n > 60 ? 60 : name.n), name.s, known);
+        return hearth_fail(
+            err, HEARTH_E_UNSUPPORTED,
+            "%s: architecture \"%.*s\" is not supported; supported are %s (docs/architectures.md)",
+            hearth_gguf_path(m->gguf), (int)(name.n > 60 ? 60 : name.n), name.s, known);
     return HEARTH_OK;
 }
 
