@@ -469,6 +469,19 @@ static int read_shared(const struct reader *r, const struct hearth_arch *arch, s
     return rc;
 }
 
+// How many of the first layers have no router in the file.
+static int count_dense(const struct reader *r, const struct hearth_hparams *hp)
+{
+    char name[64];
+    int n = 0;
+    for (; n < hp->n_layer - 1; n++) {
+        snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", n);
+        if (hearth_gguf_tensor(r->g, name))
+            break;
+    }
+    return n;
+}
+
 static int read_experts(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     int step = 1;
@@ -477,6 +490,8 @@ static int read_experts(const struct reader *r, const struct hearth_arch *arch, 
     int rc = read_range(r, "expert_used_count", true, 1, hp->n_expert, &hp->n_expert_used);
     if (!rc) // without it, the other key is required
         rc = read_range(r, "expert_feed_forward_length", hp->n_ff_exp == 0, 1, 4 * MAX_DIM, &hp->n_ff_exp);
+    if (arch->dense_by_tensors)
+        hp->n_dense = count_dense(r, hp);
     if (!rc && hearth_arch_has_need(arch, HEARTH_LEADING))
         rc = read_range(r, "leading_dense_block_count", false, 0, hp->n_layer - 1, &hp->n_dense);
     if (!rc)

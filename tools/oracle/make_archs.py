@@ -16,6 +16,7 @@ import torch
 import transformers as tf
 from gguf import GGMLQuantizationType as T
 
+import archs_experts
 import make_models as mm
 from oracle_common import N_VOCAB, SpmVocab, write_logits
 from smallthinker import SmallThinkerForCausalLM
@@ -270,6 +271,8 @@ MODELS = {
         TEXT * 2,
     ),
 }  # fmt: skip
+
+MODELS |= archs_experts.models(TEXT, GROUPED, PLAIN)
 
 # Types beside Q8_0. F16 models have one layer, and weights that the file holds exactly.
 MORE_TYPES = {"deepseek-v2-joint": ("Q4_0",)} | {name: ("F16", "Q4_0") for name in ("qwen2", "qwen3", "mixtral", "falcon-7b", "opt")} | {name: ("Q4_0",) for name in ("qwen3moe", "gemma3", "gemma4", "gemma4-moe", "granitemoe", "phi3", "smallthinker")} | {"gpt-oss": ("MXFP4",)}
@@ -658,6 +661,9 @@ def gguf_tensors(arch, cfg, sd):
             granitemoe_layer(out, sd, cfg, i)
         elif arch == "phi3":
             phi3_layer(out, sd, i)
+        elif archs_experts.is_own(arch, cfg):
+            recent_layer(out, sd, arch, cfg, i)
+            archs_experts.layer(out, arch, cfg, i)
         elif arch == "glm4moe":
             glm4moe_layer(out, sd, cfg, i)
         elif arch == "deepseek2":
@@ -694,11 +700,11 @@ def kv_heads(cfg):
 def add_hyper_parameters(w, name, arch, cfg):
     w.add_context_length(cfg.max_position_embeddings)
     w.add_embedding_length(cfg.hidden_size)
-    w.add_block_count(cfg.num_hidden_layers + (arch == "glm4moe"))  # whose last one guesses tokens ahead
+    w.add_block_count(cfg.num_hidden_layers + (name == "glm4moe"))  # whose last one guesses tokens ahead
     if arch == "gemma4":
         add_gemma4(w, cfg)
     elif arch not in ("qwen35moe", "qwen3next"):
-        w.add_feed_forward_length(getattr(cfg, "intermediate_size", None) or getattr(cfg, "ffn_hidden_size", None) or cfg.ffn_dim)
+        w.add_feed_forward_length(getattr(cfg, "intermediate_size", None) or getattr(cfg, "ffn_hidden_size", None) or getattr(cfg, "ffn_dim", 96))
     w.add_head_count(cfg.num_attention_heads)
     conv = arch in ("lfm2", "lfm2moe")
     if arch != "gemma4":
@@ -750,7 +756,9 @@ def add_hyper_parameters(w, name, arch, cfg):
     if arch == "smallthinker":
         w.add_sliding_window(cfg.sliding_window)
         w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
-    if arch == "glm4moe":
+    if archs_experts.is_own(arch, cfg):
+        archs_experts.hyper_parameters(w, arch, cfg, leading_layers(cfg))
+    if name == "glm4moe":
         w.add_rope_dimension_count(16)
         w.add_leading_dense_block_count(cfg.first_k_dense_replace)
         w.add_expert_shared_count(cfg.n_shared_experts)
