@@ -437,7 +437,9 @@ struct hearth_session_params {
     // sequence goes on from, there are some that it may come back to when it is cut or forked. Where none is
     // left, tokens are evaluated again, which takes time and changes no result. An evaluation needs one for
     // each of its sequences, and one more; where several share theirs, being forks of one another, one for
-    // each that is shared, so never more than two for each sequence. 0: max_seqs, and half as many again or 2.
+    // each that is shared, so never more than two for each sequence. Where evaluations have several steps of a
+    // sequence, which then is cut between them, another one for each saves evaluating tokens again. 0: max_seqs,
+    // and half as many again or 2.
     int max_states;
     int reserved; // 0
     // Devices (GPUs) that compute the last layers of the model, and its head, beside the CPU: numbers in the

@@ -153,13 +153,15 @@ static void forget(struct hearth_batch *b)
 }
 
 // Sequences change from `pos` on; -1: from their ends.
-static int reserve_states(struct hearth_batch *b, struct hearth_kv *kv, int pos, struct hearth_error *err)
+static int reserve_states(struct hearth_batch *b, struct hearth_kv *kv, int pos, bool over,
+                          struct hearth_error *err)
 {
     for (int i = 0; i < b->n_seqs; i++)
         b->changes[i] = (struct hearth_state_change){.seq = b->seqs[i],
                                                      .pos = pos < 0 ? kv->seqs[b->seqs[i]].length : pos,
                                                      .n_prompt = b->next[2 * i],
-                                                     .n_steps = b->next[2 * i + 1]};
+                                                     .n_steps = b->next[2 * i + 1],
+                                                     .over = over};
     return hearth_states_reserve(&kv->states, kv, b->changes, b->n_seqs, err);
 }
 
@@ -169,7 +171,7 @@ static void give_back_pages(struct hearth_batch *b, struct hearth_kv *kv)
         hearth_kv_seq_truncate(kv, b->seqs[i], kv->seqs[b->seqs[i]].length);
 }
 
-int hearth_batch_take_again(struct hearth_batch *b, struct hearth_kv *kv, int seq, int pos, int n,
+int hearth_batch_take_again(struct hearth_batch *b, struct hearth_kv *kv, int seq, int pos, int n, int kept,
                             struct hearth_error *err)
 {
     b->n_answered = 0;
@@ -180,13 +182,14 @@ int hearth_batch_take_again(struct hearth_batch *b, struct hearth_kv *kv, int se
                                                .phase = hearth_kv_phase(kv, seq, pos + i)};
         count_row(b, &b->from[i]);
     }
-    const int rc = reserve_states(b, kv, pos, err);
+    const int rc = reserve_states(b, kv, pos, kept >= 0, err);
     if (rc) {
         forget(b);
         return rc;
     }
     b->n = n;
     b->again = true;
+    b->kept = kept;
     lay_out_classes(b);
     put_in_order(b);
     list_wanted(b);
@@ -201,7 +204,7 @@ int hearth_batch_take(struct hearth_batch *b, struct hearth_kv *kv, const struct
     int rc = count_rows(b, kv, limits, n, err);
     if (!rc)
         rc = hearth_kv_reserve(kv, b->seqs, b->counts, b->n_seqs, err);
-    if (!rc && (rc = reserve_states(b, kv, -1, err)))
+    if (!rc && (rc = reserve_states(b, kv, -1, false, err)))
         give_back_pages(b, kv);
     if (rc) {
         forget(b);
@@ -209,6 +212,8 @@ int hearth_batch_take(struct hearth_batch *b, struct hearth_kv *kv, const struct
     }
     b->n = n;
     b->again = false;
+    b->kept = -1;
+    hearth_states_forget(&kv->states);
     lay_out_classes(b);
     put_in_order(b);
     list_wanted(b);
@@ -257,6 +262,8 @@ int hearth_batch_check_seqs(struct hearth_batch *b, const struct hearth_kv *kv, 
 void hearth_batch_commit(struct hearth_batch *b, struct hearth_kv *kv)
 {
     hearth_states_commit(&kv->states, b->changes, b->n_seqs);
+    if (!b->again)
+        hearth_states_keep(&kv->states, b->changes, b->n_seqs);
     for (int i = 0; i < b->n && !b->again; i++)
         hearth_kv_seq_append(kv, b->from[i].seq, &b->from[i].token, 1, b->from[i].phase);
     b->n_answered = b->n;

@@ -24,6 +24,7 @@ struct hearth_batch {
     int n_seqs;
     struct hearth_state_change *changes; // [S] what becomes of their states
     bool again; // the rows were evaluated before, and are for the sake of their sequence's state
+    int kept; // the step of that evaluation whose inputs of recurrent layers are the first row's; -1: they are not kept
     int *index; // [S] a sequence's place in seqs; -1: it has no row
     int *next;  // [2 S] where a class's next row of a sequence goes, while they are put in order
 
@@ -67,9 +68,9 @@ int hearth_batch_take(struct hearth_batch *b, struct hearth_kv *kv, const struct
                       int n, struct hearth_error *err);
 
 // Takes positions [pos, pos + n) of a sequence, n at most T, of which at most max_steps are steps: they are
-// there already, and pos is the top of its states. Nothing is wanted of them. Errors of
-// hearth_states_reserve().
-int hearth_batch_take_again(struct hearth_batch *b, struct hearth_kv *kv, int seq, int pos, int n,
+// there already, and pos is the top of its states. Nothing is wanted of them. kept: recurrent layers' inputs are
+// kept, from that step on; -1: they are not. Errors of hearth_states_reserve().
+int hearth_batch_take_again(struct hearth_batch *b, struct hearth_kv *kv, int seq, int pos, int n, int kept,
                             struct hearth_error *err);
 
 // The rows are stored: the sequences grow.

@@ -610,6 +610,14 @@ int hearth_forward(struct hearth_session *s, struct hearth_error *err)
     return hearth_fault_take(&s->fault, err);
 }
 
+int hearth_forward_states(struct hearth_session *s, struct hearth_error *err)
+{
+    for (int layer = 0; layer < s->model->hp.n_layer && !hearth_fault_is_raised(&s->fault); layer++)
+        if (hearth_is_recurrent(&s->model->hp, layer))
+            hearth_recurrent_again(&s->work.recurrent, &s->batch, layer);
+    return hearth_fault_take(&s->fault, err);
+}
+
 // Rows of the head that are in memory now, for all rows that are wanted: logits [n][V] from element `at` on.
 static void compute_head(struct hearth_session *s, const struct hearth_rows *classes, int n_classes,
                          size_t at)

@@ -337,6 +337,7 @@ int hearth_kv_open(struct hearth_kv *kv, const struct hearth_hparams *hp, const 
         rc = hearth_states_open(&kv->states, hp, p->n_states, p->max_seqs, err);
     if (rc)
         return rc;
+    kv->states.keeps = p->keeps_steps && kv->states.n_slots;
     HEARTH_POISON(kv->region.base, kv->region.size);
     list_free(kv);
     for (int i = 0; i < p->max_seqs; i++)

@@ -95,7 +95,8 @@ struct hearth_kv_params {
     int n_tokens; // of the pool, rounded up to whole pages; 0: n_ctx for each of max_seqs sequences
     int n_states; // hearth_states_open()
     uint32_t type_k, type_v;
-    bool sizes_only; // no memory is taken: the pool is asked about, and not used
+    bool keeps_steps; // as in struct hearth_states
+    bool sizes_only;  // no memory is taken: the pool is asked about, and not used
 };
 
 // Memory is touched only as positions are stored.

@@ -21,6 +21,11 @@ struct job {
     int n_parts;      // of a head, or of all channels
 };
 
+static bool is_alone(const struct hearth_recurrence *r)
+{
+    return r->kind == HEARTH_RECURRENCE_CONV;
+}
+
 // The i-th token of a sequence of the batch.
 static int row_of(const struct job *j, int seq, int i)
 {
@@ -225,8 +230,6 @@ static void conv_task(void *arg, int task, int worker)
     }
 }
 
-// ---- a layer
-
 // Each head's output of a row, normed and times its gate.
 static void gate_task(void *arg, int task, int worker)
 {
@@ -245,6 +248,38 @@ static void gate_task(void *arg, int task, int worker)
     }
 }
 
+// ---- inputs that are kept
+
+// A row's inputs, to or from their place.
+static void copy_kept(const struct job *j, int row, int place, bool keep)
+{
+    const struct hearth_recurrent_work *w = j->work;
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const int n = r->n_heads, at = j->index * w->max_kept + place;
+    const bool both = hearth_has(&w->c->weights->layers[j->layer].rec_both);
+    float *weights = hearth_row_of(w->kept_weights, at, 2 * n);
+    const struct {
+        float *now, *kept;
+        int n;
+    } parts[] = {{mixed_row(w, row), hearth_row_of(w->kept_mixed, at, r->n_in), r->n_in},
+                 {hearth_row_of(both ? w->both : w->decay, row, both ? 2 * n : n), weights, both ? 2 * n : n},
+                 {hearth_row_of(w->beta, row, n), weights + n, both ? 0 : n}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].n)
+            memcpy(keep ? parts[i].kept : parts[i].now, keep ? parts[i].now : parts[i].kept,
+                   (size_t)parts[i].n * sizeof(float));
+}
+
+static void keep(const struct job *j)
+{
+    const struct hearth_batch *b = j->batch;
+    for (int i = 0; i < b->n_classes; i++)
+        for (int k = 0; k < b->classes[i].n && b->classes[i].phase == HEARTH_PHASE_STEP; k++)
+            copy_kept(j, b->classes[i].first + k, k, true);
+}
+
+// ---- a layer
+
 // Each sequence's rows by position: a sequence may have some of both classes.
 static void put_in_order(struct hearth_recurrent_work *w, const struct hearth_batch *b)
 {
@@ -257,20 +292,44 @@ static void put_in_order(struct hearth_recurrent_work *w, const struct hearth_ba
     }
 }
 
-void hearth_recurrent_mix(struct hearth_recurrent_work *w, const struct hearth_batch *b, int layer)
+static struct job job_of(struct hearth_recurrent_work *w, const struct hearth_batch *b, int layer)
 {
     const struct hearth_recurrence *r = &w->c->hp->recurrence;
-    const bool alone = r->kind == HEARTH_RECURRENCE_CONV;
-    struct job j = {w, b, layer, hearth_recurrent_before(w->c->hp, layer),
-                    alone ? (r->n_channels + CHANNELS - 1) / CHANNELS : (r->dim + PART - 1) / PART};
+    return (struct job){w, b, layer, hearth_recurrent_before(w->c->hp, layer),
+                        is_alone(r) ? (r->n_channels + CHANNELS - 1) / CHANNELS : (r->dim + PART - 1) / PART};
+}
+
+// The sequences' states, past the batch's rows.
+static void change_states(struct job *j)
+{
+    struct hearth_recurrent_work *w = j->work;
+    const struct hearth_batch *b = j->batch;
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
     put_in_order(w, b);
-    if (alone) {
-        hearth_parallel(w->c, conv_task, &j, b->n_seqs * j.n_parts);
+    if (is_alone(r)) {
+        hearth_parallel(w->c, conv_task, j, b->n_seqs * j->n_parts);
         return;
     }
-    hearth_parallel(w->c, prepare_task, &j, b->n_seqs * (2 * r->n_keys + r->n_heads) + b->n);
-    hearth_parallel(w->c, delta_task, &j, b->n_seqs * r->n_heads * j.n_parts);
-    hearth_parallel(w->c, gate_task, &j, b->n);
+    hearth_parallel(w->c, prepare_task, j, b->n_seqs * (2 * r->n_keys + r->n_heads) + b->n);
+    hearth_parallel(w->c, delta_task, j, b->n_seqs * r->n_heads * j->n_parts);
+}
+
+void hearth_recurrent_mix(struct hearth_recurrent_work *w, const struct hearth_batch *b, int layer)
+{
+    struct job j = job_of(w, b, layer);
+    if (w->max_kept && !b->again)
+        keep(&j);
+    change_states(&j);
+    if (!is_alone(&w->c->hp->recurrence))
+        hearth_parallel(w->c, gate_task, &j, b->n);
+}
+
+void hearth_recurrent_again(struct hearth_recurrent_work *w, const struct hearth_batch *b, int layer)
+{
+    struct job j = job_of(w, b, layer);
+    for (int row = 0; row < b->n; row++)
+        copy_kept(&j, row, b->kept + row, false);
+    change_states(&j);
 }
 
 void hearth_recurrent_project(struct hearth_recurrent_work *w, struct hearth_rows rows, int layer,
@@ -288,9 +347,9 @@ void hearth_recurrent_project(struct hearth_recurrent_work *w, struct hearth_row
         products[2] = (struct hearth_product){
             .w = l->rec_both, .out = hearth_row_of(w->both, rows.first, 2 * r->n_heads), .n = rows.n};
     hearth_matmul(w->matmul, rows.phase, products,
-                  r->kind == HEARTH_RECURRENCE_CONV ? 1
-                  : both                            ? 3
-                                                    : 4,
+                  is_alone(r) ? 1
+                  : both      ? 3
+                              : 4,
                   h + (size_t)rows.first * (size_t)w->c->hp->n_embd, rows.n);
 }
 
@@ -319,6 +378,10 @@ void hearth_recurrent_lay_out(struct hearth_recurrent_work *w, int max_rows, int
     w->decay = hearth_arena_take_rows(a, heads ? t : 0, steps, heads * f32);
     w->beta = hearth_arena_take_rows(a, heads ? t : 0, steps, heads * f32);
     w->both = hearth_arena_take_rows(a, r->grouped ? t : 0, steps, 2 * heads * f32);
+    w->max_kept = max_steps > max_seqs ? max_steps : 0;
+    const size_t kept = (size_t)w->max_kept * (size_t)r->n_layers;
+    w->kept_mixed = hearth_arena_take(a, kept, (size_t)r->n_in * f32);
+    w->kept_weights = hearth_arena_take(a, kept, 2 * heads * f32);
     w->order = hearth_arena_take(a, t, sizeof *w->order);
     w->firsts = hearth_arena_take(a, (size_t)max_seqs + 1, sizeof *w->firsts);
     w->norm_q = hearth_arena_take(a, dim, f32);

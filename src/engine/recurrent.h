@@ -23,10 +23,15 @@ struct hearth_recurrent_work {
     float *both;  // [T x 2 H] products of the two, where they come together
     int *order;   // [T] rows, each sequence's side by side at rising positions
     int *firsts;  // [S + 1] where those of a sequence begin
+    // Inputs of the last evaluation's steps, for sequences that are cut between them; max_kept 0: none are kept.
+    int max_kept;
+    float *kept_mixed;      // [layers x max_kept x I]
+    float *kept_weights;    // [layers x max_kept x 2 H] those of decay and beta, or of both
     float *norm_q, *norm_k; // [dim] the same number: what makes of RMSNorm the norm that is wanted
 };
 
-// The caller sets c, states (open) and matmul. Nothing where the model has no such layers.
+// The caller sets c, states (open) and matmul. Nothing where the model has no such layers. Inputs are kept where there
+// may be more steps than sequences.
 void hearth_recurrent_lay_out(struct hearth_recurrent_work *w, int max_rows, int max_steps, int max_seqs,
                               struct hearth_arena *a);
 void hearth_recurrent_init(struct hearth_recurrent_work *w);
@@ -36,6 +41,9 @@ void hearth_recurrent_project(struct hearth_recurrent_work *w, struct hearth_row
                               const float *h);
 // Takes the sequences of the batch, all classes of them, past their tokens.
 void hearth_recurrent_mix(struct hearth_recurrent_work *w, const struct hearth_batch *b, int layer);
+// The same for one sequence with the inputs that are kept of it, from step batch->kept on; nothing comes of it but the
+// state.
+void hearth_recurrent_again(struct hearth_recurrent_work *w, const struct hearth_batch *b, int layer);
 // What comes of it for a class, to its rows of out [T x E].
 void hearth_recurrent_output(struct hearth_recurrent_work *w, struct hearth_rows rows, int layer, float *out);
 

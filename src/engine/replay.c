@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Tokens that are evaluated again, for the sake of the states of recurrent layers. Their keys and values are
-// there, and would come out the same; nobody else sees any of it.
+// there, and would come out the same; nobody else sees any of it. Where what they put into recurrent layers is kept,
+// these alone have work to do.
 #include "engine/session.h"
 
 // Tokens [pos, pos + result) of a sequence fit into one evaluation.
@@ -20,12 +21,14 @@ static int count_tokens(const struct hearth_session *s, int seq, int pos)
 // The next of them, through the layers.
 static int evaluate_again(struct hearth_session *s, int seq, int pos, struct hearth_error *err)
 {
-    int rc = hearth_batch_take_again(&s->batch, &s->kv, seq, pos, count_tokens(s, seq, pos), err);
+    const int length = s->kv.seqs[seq].length, kept = hearth_states_kept(&s->kv.states, seq, pos, length);
+    int rc = hearth_batch_take_again(&s->batch, &s->kv, seq, pos,
+                                     kept < 0 ? count_tokens(s, seq, pos) : length - pos, kept, err);
     if (rc)
         return rc;
     rc = hearth_turn_begin(s, err);
     if (!rc) {
-        rc = hearth_forward(s, err);
+        rc = kept < 0 ? hearth_forward(s, err) : hearth_forward_states(s, err);
         hearth_turn_end(s);
     }
     if (rc)

@@ -590,6 +590,7 @@ static int begin(struct hearth_session **out, const struct hearth_model *model,
                                                        .n_states = p.max_states,
                                                        .type_k = kv_type(p.type_k),
                                                        .type_v = kv_type(p.type_v),
+                                                       .keeps_steps = s->limits.max_steps > p.max_seqs,
                                                        .sizes_only = sizes_only},
                             err);
     if (!rc) {

@@ -97,6 +97,10 @@ int hearth_replay(struct hearth_session *s, const struct hearth_batch_row *rows,
 // is cancelled; HEARTH_E_IO, only where weights are read from the file meanwhile.
 int hearth_forward(struct hearth_session *s, struct hearth_error *err);
 
+// Takes a batch whose inputs of recurrent layers are kept through these, as far as their states need it. Fails as
+// hearth_forward().
+int hearth_forward_states(struct hearth_session *s, struct hearth_error *err);
+
 // The parts of it: the batch's input to the first layer, to work.x; where its rows are rotated to, before any
 // layer; a layer whose weights are in memory, on work.x.
 void hearth_forward_embed(struct hearth_session *s);

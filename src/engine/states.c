@@ -139,9 +139,10 @@ static int choose(struct hearth_states *s, const struct hearth_kv *kv, const str
     const struct hearth_state_seq *q = &s->seqs[c->seq];
     const int rows = c->n_prompt + c->n_steps;
     const bool turn = c->n_steps && hearth_kv_phase(kv, c->seq, c->pos - 1) == HEARTH_PHASE_PROMPT;
+    const bool cut = c->n_steps > 1 && s->keeps; // may be, between these
     int slot = -1;
-    if (turn || c->n_steps > 1 || c->n_prompt >= LEAST_ROWS)
-        slot = take_slot(s, kv, turn ? 1e300 : worth(s, kv, c->seq, q->n - 1, rows));
+    if (!c->over && (turn || c->n_steps > 1 || c->n_prompt >= LEAST_ROWS))
+        slot = take_slot(s, kv, turn || cut ? 1e300 : worth(s, kv, c->seq, q->n - 1, rows));
     return slot < 0 ? q->from : slot;
 }
 
@@ -240,6 +241,33 @@ void hearth_states_drop(struct hearth_states *s, const struct hearth_state_chang
     hearth_lock_drop(s->lock);
 }
 
+// ---- inputs that are kept
+
+void hearth_states_forget(struct hearth_states *s)
+{
+    for (int seq = 0; s->keeps && seq < s->max_seqs; seq++)
+        s->seqs[seq].kept.n = 0;
+}
+
+void hearth_states_keep(struct hearth_states *s, const struct hearth_state_change *changes, int n)
+{
+    int row = 0;
+    for (int i = 0; s->keeps && i < n; i++) {
+        struct hearth_state_seq *q = &s->seqs[changes[i].seq];
+        q->kept.pos = changes[i].pos;
+        q->kept.n = changes[i].n_prompt ? 0 : changes[i].n_steps; // else they may lie apart
+        q->kept.row = row;
+        row += changes[i].n_steps;
+    }
+}
+
+int hearth_states_kept(const struct hearth_states *s, int seq, int pos, int end)
+{
+    const struct hearth_state_seq *q = &s->seqs[seq];
+    const bool has = pos >= q->kept.pos && end <= q->kept.pos + q->kept.n;
+    return has ? q->kept.row + pos - q->kept.pos : -1;
+}
+
 // ---- sequences
 
 void hearth_states_fork(struct hearth_states *s, int from, int to, int length)
@@ -253,6 +281,7 @@ void hearth_states_fork(struct hearth_states *s, int from, int to, int length)
         b->marks[b->n] = a->marks[b->n];
         s->refs[b->marks[b->n].slot]++;
     }
+    b->kept = a->kept;
     hearth_lock_drop(s->lock);
 }
 
@@ -264,6 +293,8 @@ void hearth_states_truncate(struct hearth_states *s, int seq, int length)
     struct hearth_state_seq *q = &s->seqs[seq];
     while (q->n && q->marks[q->n - 1].pos > length)
         remove_mark(s, q, q->n - 1);
+    if (length <= q->kept.pos) // another text may come here
+        q->kept.n = 0;
     hearth_lock_drop(s->lock);
 }
 

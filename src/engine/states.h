@@ -12,6 +12,10 @@
 // text may come back to it, and no state that is worth more has to go. A state with another owner is never
 // written.
 //
+// Where a session keeps what its steps put into recurrent layers (recurrent.h), a step of several tokens of a sequence
+// always leaves the top as a mark: cut between these tokens, the sequence's state comes of that mark and of what is
+// kept.
+//
 // The lock is for hearth_seq_save(), which may read a sequence's top while another thread uses the session.
 #ifndef HEARTH_ENGINE_STATES_H
 #define HEARTH_ENGINE_STATES_H
@@ -30,11 +34,16 @@ struct hearth_state_seq {
     struct hearth_state_mark *marks; // [n_slots] n of them, pos rising, none 0
     bool needed;                     // other evaluations leave its top alone
     int from, to;                    // slots of the evaluation that is going on; from -1: zeros
+    // Inputs of recurrent layers that the last evaluation kept: of positions [pos, pos + n), in its steps from `row` on.
+    struct {
+        int pos, n, row;
+    } kept;
 };
 
 struct hearth_states {
     int n_slots; // 0: the model has no recurrent layers
     int max_seqs;
+    bool keeps; // the session keeps inputs of steps
     // Of a layer's part: inputs of the convolution, [n_taps - 1][n_channels], oldest first; with the heads' states
     // behind them, [n_heads][dim][dim], a row for each value.
     size_t conv_bytes, layer_bytes;
@@ -75,6 +84,7 @@ void hearth_states_need(struct hearth_states *s, int seq, bool needed);
 // What an evaluation is about to add to a sequence: tokens behind `pos`, its top.
 struct hearth_state_change {
     int seq, pos, n_prompt, n_steps;
+    bool over; // the top before is not worth keeping
 };
 // Chooses where n of them go. All or nothing; HEARTH_E_BUDGET: there are too few slots.
 int hearth_states_reserve(struct hearth_states *s, const struct hearth_kv *kv,
@@ -82,6 +92,14 @@ int hearth_states_reserve(struct hearth_states *s, const struct hearth_kv *kv,
 // The evaluation has succeeded, or failed.
 void hearth_states_commit(struct hearth_states *s, const struct hearth_state_change *changes, int n);
 void hearth_states_drop(struct hearth_states *s, const struct hearth_state_change *changes, int n);
+
+// The evaluation has kept the inputs of its steps, one sequence's behind the other's in the order of `changes`.
+void hearth_states_keep(struct hearth_states *s, const struct hearth_state_change *changes, int n);
+// Nothing is kept any more.
+void hearth_states_forget(struct hearth_states *s);
+// The step that has the inputs of a sequence's position `pos`, with those of all positions up to `end` behind it; -1:
+// none has.
+int hearth_states_kept(const struct hearth_states *s, int seq, int pos, int end);
 
 // A recurrent layer's part of a slot; `index` counts recurrent layers.
 static inline float *hearth_state_conv(const struct hearth_states *s, int slot, int index)

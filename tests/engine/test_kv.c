@@ -388,7 +388,7 @@ struct text {
 struct play {
     struct hearth_session *session, *reference;
     struct text texts[S_SEQS];
-    int n_vocab, evaluated, refused, saved;
+    int n_vocab, evaluated, refused, saved, cut;
     float *logits; // [n_vocab] of the reference
 };
 
@@ -530,6 +530,68 @@ static void play_batch(struct play *p)
     }
 }
 
+static void play_end(struct play *p, int seq)
+{
+    hearth_seq_free(p->session, seq);
+    p->texts[seq] = (struct text){0};
+}
+
+// A new sequence with the first tokens of another, and a step behind them; it stays, or not.
+static void play_fork(struct play *p, int from, int length)
+{
+    const int seq = hearth_seq_fork(p->session, from, length, &err);
+    const hearth_token next = below(p->n_vocab);
+    if (seq < 0) {
+        assert_int_equal(seq, HEARTH_E_BUDGET);
+        return;
+    }
+    p->texts[seq] = p->texts[from];
+    p->texts[seq].n = length;
+    const int rc = hearth_step(p->session, &seq, &next, 1, &err);
+    if (rc) {
+        expect_refusal(p, rc, length == S_CTX);
+    } else {
+        note(&p->texts[seq], next, HEARTH_PHASE_STEP);
+        check_row(p, seq, 0);
+    }
+    if (below(4))
+        play_end(p, seq);
+}
+
+// Guesses behind a text's last token, of which some are taken back, and steps behind those that are left, or some of them.
+static void play_drafts(struct play *p, int seq)
+{
+    struct hearth_batch_row rows[S_STEPS];
+    struct text *t = &p->texts[seq];
+    const int n = 2 + below(S_STEPS - 1), length = t->n, left = length + 1 + below(n);
+    if (length + n >= S_CTX)
+        return;
+    for (int i = 0; i < n; i++)
+        rows[i] = (struct hearth_batch_row){.seq = seq,
+                                            .pos = -1,
+                                            .token = below(p->n_vocab),
+                                            .phase = HEARTH_PHASE_STEP,
+                                            .wants_logits = i == n - 1};
+    const int rc = hearth_evaluate(p->session, rows, n, sizeof *rows, &err);
+    if (rc) {
+        expect_refusal(p, rc, false);
+        return;
+    }
+    for (int i = 0; i < n; i++)
+        note(t, rows[i].token, rows[i].phase);
+    check_row(p, seq, n - 1);
+    t->n = left;
+    OK(hearth_seq_truncate(p->session, seq, left, &err));
+    const struct hearth_states *states = &p->session->kv.states;
+    if (states->n_slots && left < length + n && hearth_states_top(states, seq) == length) {
+        assert_int_equal(hearth_states_kept(states, seq, length, left),
+                         0); // so no layers are asked but these
+        p->cut++;
+    }
+    play_fork(p, seq, length + 1 + below(left - length));
+    play_fork(p, seq, left);
+}
+
 // An evaluation that is cancelled before it begins: nothing is left of it.
 static void play_cancelled(struct play *p, int seq)
 {
@@ -563,12 +625,6 @@ static void play_begin(struct play *p, int from)
     p->texts[seq].n = length;
 }
 
-static void play_end(struct play *p, int seq)
-{
-    hearth_seq_free(p->session, seq);
-    p->texts[seq] = (struct text){0};
-}
-
 // To a file and back, with or without the sequence still being there.
 static void play_file(struct play *p, int seq)
 {
@@ -593,8 +649,10 @@ static void play_one(struct play *p)
     const bool used = p->texts[seq].used;
     if (what < 25) {
         play_steps(p);
-    } else if (what < 45) {
+    } else if (what < 38) {
         play_batch(p);
+    } else if (what < 45 && used) {
+        play_drafts(p, seq);
     } else if (what < 57 && used) {
         play_prompt(p, seq);
     } else if (what < 60 && used) {
@@ -617,7 +675,7 @@ static void play_one(struct play *p)
 
 // What all plays together did.
 static struct {
-    int operations, evaluated, refused, saved;
+    int operations, evaluated, refused, saved, cut;
 } sum;
 
 static void play(const struct made *made, int kv_tokens, int max_states, int share)
@@ -650,6 +708,7 @@ static void play(const struct made *made, int kv_tokens, int max_states, int sha
     sum.evaluated += p.evaluated;
     sum.refused += p.refused;
     sum.saved += p.saved;
+    sum.cut += p.cut;
     hearth_session_close(&p.session);
     hearth_session_close(&p.reference);
     hearth_model_close(&m);
@@ -669,7 +728,63 @@ static void test_sessions(void **unused)
     play(&(struct made){.arch = "qwen35"}, 0, S_SEQS + 1, 10); // as few states as there may be
     play(&(struct made){.arch = "lfm2"}, 450, 0, 5);
     assert_true(sum.evaluated > sum.operations / (SANITIZED ? 60 : 20));
+    printf("%d cut\n", sum.cut);
+    assert_true(sum.cut > 0);
     assert_true(sum.refused > 0 && sum.saved >= sum.operations / 200);
+}
+
+// A prompt and guesses in a new sequence; two of the guesses are left.
+static int draft(struct hearth_session *s, int seed)
+{
+    enum { PROMPT = 20, GUESSES = 5 };
+    struct hearth_batch_row rows[GUESSES];
+    hearth_token tokens[PROMPT];
+    const int seq = hearth_seq_new(s, &err);
+    assert_int_equal(seq, 0);
+    for (int i = 0; i < PROMPT; i++)
+        tokens[i] = seed + i;
+    for (int i = 0; i < GUESSES; i++)
+        rows[i] = (struct hearth_batch_row){
+            .seq = seq, .pos = -1, .token = 2 * seed + i, .phase = HEARTH_PHASE_STEP};
+    OK(hearth_prompt(s, seq, tokens, PROMPT, NULL, NULL, &err));
+    OK(hearth_evaluate(s, rows, GUESSES, sizeof *rows, &err));
+    OK(hearth_seq_truncate(s, seq, PROMPT + 2, &err));
+    return seq;
+}
+
+// What is kept of a sequence is not taken for what came to its place from a file.
+static void test_kept_of_another(void **unused)
+{
+    (void)unused;
+    const char *path = in_folder("model.gguf"), *file = in_folder("sequence.hkv");
+    made_write(path, &(struct made){.arch = "qwen35"});
+    struct hearth_model *m = NULL;
+    struct hearth_session *s = NULL;
+    struct hearth_session_params params = hearth_session_params_default();
+    OK(hearth_model_open(&m, path, NULL, &err));
+    const size_t bytes = (size_t)hearth_model_info(m)->n_vocab * sizeof(float);
+    float *logits = malloc(bytes);
+    assert_non_null(logits);
+    params.n_ctx = S_CTX;
+    params.max_steps = S_STEPS;
+    params.n_threads = 1;
+    OK(hearth_session_open(&s, m, &params, &err));
+    const hearth_token next = 3;
+    int seq = draft(s, 5);
+    OK(hearth_seq_save(s, seq, file, &err));
+    OK(hearth_step(s, &seq, &next, 1, &err));
+    memcpy(logits, hearth_logits(s, 0), bytes);
+    hearth_seq_free(s, seq);
+    hearth_seq_free(s, draft(s, 6));
+    seq = hearth_seq_load(s, file, &err);
+    assert_int_equal(seq, 0);
+    assert_true(hearth_states_top(&s->kv.states, seq) < hearth_seq_length(s, seq));
+    OK(hearth_step(s, &seq, &next, 1, &err));
+    assert_memory_equal(logits, hearth_logits(s, 0), bytes);
+    free(logits);
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+    empty_folder();
 }
 
 // Texts that several sequences share at their ends, stepped all at once: there are states enough for it, unless fewer were
@@ -808,6 +923,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_check),
         cmocka_unit_test_setup_teardown(test_saved_beside, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_shared_states, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_kept_of_another, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_sessions, make_folder, remove_folder)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
