@@ -267,8 +267,8 @@ static int step(struct generation *g)
     struct chat *c = g->c;
     struct hearth_drafted *tokens = &c->tokens;
     struct hearth_error err = {0};
-    tokens->room = hearth_cli_step_room(tokens, c->session, &c->o, (int64_t)c->last.answer,
-                                        hearth_cli_drafts(&c->o, c->model));
+    tokens->room =
+        hearth_cli_step_room(tokens, c->session, &c->o, (int64_t)c->last.answer, hearth_cli_drafts(&c->o));
     const int rc = hearth_drafted_step(c->session, &c->pace, &tokens, 1, &err);
     if (rc == HEARTH_E_INTERRUPTED)
         g->stop = HEARTH_STOP_INTERRUPTED;

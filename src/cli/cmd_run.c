@@ -105,7 +105,7 @@ static int count_guesses(const struct run *r, const struct hearth_session_params
 {
     if (!params->max_steps || may_fill_cache(r) || (r->o->logits_out && r->n_lines > 1))
         return 0;
-    return hearth_cli_drafts(r->o, r->model);
+    return hearth_cli_drafts(r->o);
 }
 
 // Chooses the next token of one continuation from its row of logits, the one behind `at` guesses. Sets line->stop

@@ -143,7 +143,7 @@ static int open_session(struct serve *s)
         params.kv_tokens = room > MOST_KV_TOKENS ? MOST_KV_TOKENS : (int)room;
     hearth_cli_fit_ubatch(&params, s->model, o);
     const int status = hearth_cli_fit_or_pack(&params, &s->model, o, NULL);
-    s->n_guesses = params.max_steps ? hearth_cli_drafts(o, s->model) : 0; // there may be no room for them
+    s->n_guesses = params.max_steps ? hearth_cli_drafts(o) : 0; // there may be no room for them
     return status ? status : hearth_cli_open_session(&s->session, s->model, &params);
 }
 

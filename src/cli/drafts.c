@@ -7,9 +7,12 @@
 #include "cli/common.h"
 #include "cli/extent.h"
 
-int hearth_cli_drafts(const struct hearth_options *o, const struct hearth_model *model)
+int hearth_cli_drafts(const struct hearth_options *o)
 {
-    return o->trace ? 0 : hearth_draft_most(model, (int)o->draft_max); // a trace has the text's tokens alone
+    const int wanted = (int)o->draft_max;
+    return o->trace                     ? 0
+           : wanted < HEARTH_DRAFT_MOST ? wanted
+                                        : HEARTH_DRAFT_MOST; // a trace has the text's tokens alone
 }
 
 int hearth_cli_step_room(const struct hearth_drafted *text, const struct hearth_session *session,

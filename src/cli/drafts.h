@@ -7,7 +7,7 @@
 #include "draft/draft.h"
 
 // Tokens that are guessed ahead for each text, at most.
-int hearth_cli_drafts(const struct hearth_options *o, const struct hearth_model *model);
+int hearth_cli_drafts(const struct hearth_options *o);
 
 // Tokens that the next step may give a text: as its context and -n allow, of which it has `generated`, and so many guesses.
 int hearth_cli_step_room(const struct hearth_drafted *text, const struct hearth_session *session,

@@ -160,6 +160,9 @@ static void make_room(struct hearth_session_params *params, const struct hearth_
     }
 }
 
+// States of recurrent layers besides those that texts go on from, where the session's own number is left to it.
+#define SPARE_STATES 2
+
 // Room for guesses in the session's steps, where it changes nothing else. Rows of a step share whole layers that are
 // read, but experts and neurons hardly.
 static void fit_drafts(struct hearth_session_params *params, const struct hearth_model *model,
@@ -167,7 +170,7 @@ static void fit_drafts(struct hearth_session_params *params, const struct hearth
 {
     struct hearth_session_params more = *params;
     struct hearth_fit with;
-    const int texts = o->n_parallel > 0 ? (int)o->n_parallel : 1, guesses = hearth_cli_drafts(o, model);
+    const int texts = o->n_parallel > 0 ? (int)o->n_parallel : 1, guesses = hearth_cli_drafts(o);
     const bool by_parts = model->pack || model->hp.n_expert;
     // With a device the plan has each of its bytes.
     if (!guesses || params->device || o->ram.bytes == HEARTH_BUDGET_MIN ||
@@ -175,6 +178,8 @@ static void fit_drafts(struct hearth_session_params *params, const struct hearth
         (fit->kind == HEARTH_FIT_STREAMS && by_parts))
         return;
     more.max_steps = texts + guesses;
+    if (model->hp.recurrence.n_layers) // for each text the state before its guesses
+        more.max_states = texts + (params->max_states ? params->max_states : texts + SPARE_STATES);
     if (try(&more, model, &with) && with.kind == fit->kind) {
         *params = more;
         *fit = with;

@@ -36,9 +36,6 @@ int hearth_draft_kind_of_match(int match);
 // Of a model's guess.
 int hearth_draft_kind_of_probability(double p);
 
-// Guesses that a session on the model may have in a step, at most `wanted`. 0: what guesses that do not come true leave
-// behind takes more time than others save.
-int hearth_draft_most(const struct hearth_model *model, int wanted);
 // What a further row of a session's steps takes of the time of one, before anything is measured.
 double hearth_draft_each(const struct hearth_model *model, const struct hearth_session *session);
 

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "draft/draft.h"
+#include "model/model.h"
 
 // So many tokens of a text at most are taken as steps, more as a prompt, of which so many at a time: the large model waits.
 #define FEW  HEARTH_DRAFTER_STEPS
@@ -219,7 +220,7 @@ static int check_vocabulary(const struct hearth_model *model, const struct heart
             "%s cannot draft for %s: their vocabularies differ from token %d on; give a small model of the "
             "same family",
             a->path, b->path, other);
-    if (!hearth_draft_most(model, 1))
+    if (model->hp.recurrence.n_layers)
         return hearth_fail(err, HEARTH_E_INVALID,
                            "%s cannot draft: it has recurrent layers, whose states cannot be cut", a->path);
     return HEARTH_OK;

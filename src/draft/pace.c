@@ -122,14 +122,6 @@ void hearth_pace_took(struct hearth_pace *p, int rows, uint64_t ns)
 
 // ---- the choice
 
-int hearth_draft_most(const struct hearth_model *model, int wanted)
-{
-    // States of recurrent layers cannot be cut: tokens would be evaluated again from the last one that was kept.
-    const struct hearth_hparams *hp = &model->hp;
-    const int most = wanted < HEARTH_DRAFT_MOST ? wanted : HEARTH_DRAFT_MOST;
-    return hearth_recurrent_before(hp, hp->n_layer) ? 0 : most;
-}
-
 double hearth_draft_each(const struct hearth_model *model, const struct hearth_session *session)
 {
     // Rows share dense weights, and most of all what is read for them; experts and active neurons hardly.

@@ -41,8 +41,7 @@ for name in llama-mha.Q8_0 gemma3.Q4_0 mixtral.Q4_0 drelu.Q4_0 gpt-oss.MXFP4 dee
     done
 done
 [ "$all" -gt 0 ] || fail "no guess came true in all these texts"
-# States of recurrent layers cannot be cut.
-[ "$drafted" -eq 0 ] || fail "drafts of a model with recurrent layers"
+[ "$drafted" -gt 0 ] || fail "no drafts of a model with recurrent layers"
 
 # ---- ends: the model's own, -n, the context, a grammar
 model=$golden/llama-mha.Q8_0.gguf

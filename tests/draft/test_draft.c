@@ -335,8 +335,9 @@ static void repeat(int32_t *ids)
 static void test_texts(void **state)
 {
     (void)state;
-    static const char *const names[] = {"llama-mha.Q8_0", "qwen3.Q4_0", "gemma3.Q4_0", "gemma4.Q8_0",
-                                        "mixtral.Q4_0",   "drelu.Q4_0", "opt.Q8_0",    "deepseek-v3.Q8_0"};
+    static const char *const names[] = {"llama-mha.Q8_0", "qwen3.Q4_0",     "gemma3.Q4_0", "gemma4.Q8_0",
+                                        "mixtral.Q4_0",   "drelu.Q4_0",     "opt.Q8_0",    "deepseek-v3.Q8_0",
+                                        "qwen35.Q8_0",    "qwen3next.Q8_0", "lfm2moe.Q8_0"};
     uint64_t came_true = 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct golden g = {0};
@@ -344,11 +345,9 @@ static void test_texts(void **state)
         assert_true(golden_read(&g, names[i]));
         repeat(g.ids);
         OK(hearth_model_open(&model, g.path, NULL, &err));
-        if (hearth_draft_most(model, HEARTH_DRAFT_MOST)) {
-            came_true += compare_texts(model, g.ids, HEARTH_SPARSITY_AUTO, 0, 1);
-            came_true += compare_texts(model, g.ids, HEARTH_SPARSITY_AUTO, 0.9f, 3);
-            came_true += compare_texts(model, g.ids, HEARTH_SPARSITY_OFF, 0.5f, 2);
-        }
+        came_true += compare_texts(model, g.ids, HEARTH_SPARSITY_AUTO, 0, 1);
+        came_true += compare_texts(model, g.ids, HEARTH_SPARSITY_AUTO, 0.9f, 3);
+        came_true += compare_texts(model, g.ids, HEARTH_SPARSITY_OFF, 0.5f, 2);
         hearth_model_close(&model);
         golden_free(&g);
     }
