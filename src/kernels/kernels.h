@@ -173,14 +173,16 @@ enum hearth_activation {
     HEARTH_ACT_GELU_TANH,
     HEARTH_ACT_SWIGLU_CLAMPED,
     HEARTH_ACT_SIGMOID,
-    HEARTH_ACT_JUMP_RELU // x + 1 above 0, else 0
+    HEARTH_ACT_JUMP_RELU,   // x + 1 above 0, else 0
+    HEARTH_ACT_RELU_SQUARED // x * x above 0, else 0
 };
-#define HEARTH_ACTS_END (HEARTH_ACT_JUMP_RELU + 1)
+#define HEARTH_ACTS_END (HEARTH_ACT_RELU_SQUARED + 1)
 
 // Whether it is nothing for gates that are not above zero.
 static inline bool hearth_act_is_relu(enum hearth_activation act)
 {
-    return act == HEARTH_ACT_RELU || act == HEARTH_ACT_DRELU || act == HEARTH_ACT_JUMP_RELU;
+    return act == HEARTH_ACT_RELU || act == HEARTH_ACT_DRELU || act == HEARTH_ACT_JUMP_RELU ||
+           act == HEARTH_ACT_RELU_SQUARED;
 }
 
 // One token of a gated delta rule.

@@ -131,6 +131,8 @@ static float activated(float x, enum hearth_activation act)
         return 1.0f / (1.0f + hearth_exp(-x));
     case HEARTH_ACT_JUMP_RELU:
         return x > 0 ? x + 1.0f : 0.0f;
+    case HEARTH_ACT_RELU_SQUARED:
+        return x > 0 ? x * x : 0.0f;
     case HEARTH_ACT_RELU:
     case HEARTH_ACT_DRELU:
         break;

@@ -150,6 +150,8 @@ INLINE f32x16 activated(f32x16 x, enum hearth_activation act)
         return f_div(f_set1(1.0f), f_add(f_set1(1.0f), f_exp(f_neg(x))));
     case HEARTH_ACT_JUMP_RELU:
         return f_if_less(f_zero(), x, f_add(x, f_set1(1.0f)), f_zero());
+    case HEARTH_ACT_RELU_SQUARED:
+        return f_if_less(f_zero(), x, f_mul(x, x), f_zero());
     case HEARTH_ACT_RELU:
     case HEARTH_ACT_DRELU:
         break;
@@ -217,6 +219,9 @@ INLINE void activate_of(float *x, size_t n, enum hearth_activation act)
         break;                                                                                               \
     case HEARTH_ACT_JUMP_RELU:                                                                               \
         call(HEARTH_ACT_JUMP_RELU);                                                                          \
+        break;                                                                                               \
+    case HEARTH_ACT_RELU_SQUARED:                                                                            \
+        call(HEARTH_ACT_RELU_SQUARED);                                                                       \
         break;                                                                                               \
     }
 

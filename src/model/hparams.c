@@ -698,7 +698,7 @@ static const char *const activation_names[] = {
     [HEARTH_ACT_SILU] = "silu",           [HEARTH_ACT_RELU] = "relu",
     [HEARTH_ACT_DRELU] = "drelu",         [HEARTH_ACT_GELU] = "gelu",
     [HEARTH_ACT_GELU_TANH] = "gelu_tanh", [HEARTH_ACT_SWIGLU_CLAMPED] = "swiglu_clamped",
-    [HEARTH_ACT_JUMP_RELU] = "jump_relu"};
+    [HEARTH_ACT_JUMP_RELU] = "jump_relu", [HEARTH_ACT_RELU_SQUARED] = "relu_squared"};
 
 const char *hearth_activation_name(enum hearth_activation activation)
 {
@@ -725,7 +725,7 @@ int hearth_activation_read(enum hearth_activation *out, const struct hearth_arch
         }
     return hearth_fail(err, HEARTH_E_UNSUPPORTED,
                        "%s: %s is \"%.*s\"; supported are silu, relu, drelu, gelu, gelu_tanh, "
-                       "swiglu_clamped and jump_relu",
+                       "swiglu_clamped, jump_relu and relu_squared",
                        hearth_gguf_path(g), key.text, cut(text), text.s);
 }
 

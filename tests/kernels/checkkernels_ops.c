@@ -385,6 +385,9 @@ static double activated(enum hearth_activation act, double x, double *within)
     case HEARTH_ACT_JUMP_RELU:
         *within += 2e-6;
         return x > 0 ? x + 1 : 0;
+    case HEARTH_ACT_RELU_SQUARED:
+        *within = 2e-7 * x * x;
+        return x > 0 ? x * x : 0;
     case HEARTH_ACT_RELU:
     case HEARTH_ACT_DRELU:
         break;
@@ -426,7 +429,8 @@ static void check_activate_borders(void)
                 if (!(isnan(out[i]) && isnan(want[i])))
                     check_same("activate at a border", check_levels[l].name, out + i, want + i, 1);
             const bool clamped = act == HEARTH_ACT_SWIGLU_CLAMPED || act == HEARTH_ACT_SIGMOID;
-            if (out[0] != (clamped ? want[0] : INFINITY) || out[11] != (clamped ? want[0] : 3e38f) ||
+            const float large = act == HEARTH_ACT_RELU_SQUARED ? INFINITY : 3e38f;
+            if (out[0] != (clamped ? want[0] : INFINITY) || out[11] != (clamped ? want[0] : large) ||
                 (act == HEARTH_ACT_GELU && !isnan(out[2])))
                 check_fail("activate: %s gives %g, %g, %g for inf, 3e38, NaN", check_levels[l].name,
                            (double)out[0], (double)out[11], (double)out[2]);

@@ -172,6 +172,7 @@ INLINE float gelu_of(float x)
 #define SWIGLU       5
 #define SIGMOID      6
 #define JUMP_RELU    7
+#define RELU_SQUARED 8
 
 INLINE float activated(float x, int act)
 {
@@ -189,6 +190,8 @@ INLINE float activated(float x, int act)
         return divide(1.0f, 1.0f + exp_of(-x));
     if (act == JUMP_RELU)
         return x > 0.0f ? x + 1.0f : 0.0f;
+    if (act == RELU_SQUARED)
+        return x > 0.0f ? x * x : 0.0f;
     return x > 0.0f ? x : 0.0f;
 }
 
