@@ -11,7 +11,7 @@
 //   prompt   prompt of block formats                   x   x     x        x    x      x        x
 //   plain    step, dot_rows, prompt of F32, F16, BF16  x   x     x             x                     plain_tmpl.h
 //   axpy     axpy, axpy_rows, prompt_t                 x   x     x             x                     axpy_tmpl.h
-//   vector   quantize_acts to delta                    x   x     x             x                     vector_tmpl.h
+//   vector   quantize_acts to scan                     x   x     x             x                     vector_tmpl.h
 //   attend   attend_scores, attend_values              (b) (b)   x             x (c)
 //
 //   (a) Products of several tokens are in step_few_avx512.c and step_many_avx512.c, dot_rows in
@@ -185,11 +185,12 @@ static inline bool hearth_act_is_relu(enum hearth_activation act)
            act == HEARTH_ACT_RELU_SQUARED;
 }
 
-// One token of a gated delta rule.
+// One token of a gated delta rule, or of a scan.
 struct hearth_delta {
     const float *q, *k; // [dim]
     size_t dim;         // a multiple of 16
     float decay, beta;
+    const float *decays; // [dim] what stays of each element, for delta_each
 };
 
 struct hearth_kernels {
@@ -236,6 +237,13 @@ struct hearth_kernels {
     // out[r] is the same sum of to_r and q. `to` may be `from`, and out may be v.
     void (*delta)(float *out, float *to, const float *from, const float *v, size_t n,
                   const struct hearth_delta *d);
+    // The same with a decay for each element: with e = from_r * decays and s = sum(e * k), d = beta * (v[r] - s)
+    // and to_r = fma(k, d, e).
+    void (*delta_each)(float *out, float *to, const float *from, const float *v, size_t n,
+                       const struct hearth_delta *d);
+    // The same where nothing is compared: d = beta * v[r], to_r = fma(k, d, from_r * decay).
+    void (*scan)(float *out, float *to, const float *from, const float *v, size_t n,
+                 const struct hearth_delta *d);
 
     // What variants need for rows of k elements, as many as there are: for hearth_kernels_scratch().
     size_t (*scratch_bytes[HEARTH_SCRATCH_NEEDS])(size_t k);

@@ -89,6 +89,8 @@ void hearth_kernels_adopt_once(struct hearth_kernels *table, void (*check)(struc
     (t)->activate = activate;                                                                                \
     (t)->softmax_tile = softmax_tile;                                                                        \
     (t)->scale_add = scale_add;                                                                              \
-    (t)->delta = delta;
+    (t)->delta = delta;                                                                                      \
+    (t)->delta_each = delta_each;                                                                            \
+    (t)->scan = scan;
 
 #endif

@@ -216,6 +216,30 @@ static void delta(float *out, float *to, const float *from, const float *v, size
     }
 }
 
+static void delta_each(float *out, float *to, const float *from, const float *v, size_t n,
+                       const struct hearth_delta *d)
+{
+    for (size_t r = 0; r < n; r++, to += d->dim, from += d->dim) {
+        for (size_t i = 0; i < d->dim; i++)
+            to[i] = from[i] * d->decays[i];
+        const float change = d->beta * (v[r] - dot(to, d->k, d->dim));
+        for (size_t i = 0; i < d->dim; i++)
+            to[i] = fmaf(d->k[i], change, to[i]);
+        out[r] = dot(to, d->q, d->dim);
+    }
+}
+
+static void scan(float *out, float *to, const float *from, const float *v, size_t n,
+                 const struct hearth_delta *d)
+{
+    for (size_t r = 0; r < n; r++, to += d->dim, from += d->dim) {
+        const float change = d->beta * v[r];
+        for (size_t i = 0; i < d->dim; i++)
+            to[i] = fmaf(d->k[i], change, from[i] * d->decay);
+        out[r] = dot(to, d->q, d->dim);
+    }
+}
+
 void hearth_kernels_init_vector_c(struct hearth_kernels *t)
 {
     HEARTH_ENTER_VECTOR(t)

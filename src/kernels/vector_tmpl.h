@@ -286,25 +286,44 @@ static void scale_add(float *out, float a, const float *y, float b, size_t n)
 // Rows that pass a token together, so that their sums do not wait for one another.
 #define DELTA_ROWS 4
 
+enum rule { DELTA, DELTA_EACH, SCAN };
+
+// What stays of 16 elements of a row, from element i on.
+INLINE f32x16 kept(const float *from, size_t i, const struct hearth_delta *d, enum rule rule)
+{
+    return f_mul(f_load(from + i), rule == DELTA_EACH ? f_load(d->decays + i) : f_set1(d->decay));
+}
+
+// By how much of the keys each of `many` rows changes.
+INLINE void delta_changes(f32x16 *change, const float *from, const float *v, size_t many,
+                          const struct hearth_delta *d, enum rule rule)
+{
+    f32x16 acc[DELTA_ROWS] = {f_zero(), f_zero(), f_zero(), f_zero()};
+    float sum[DELTA_ROWS] = {0};
+    for (size_t i = 0; i < d->dim && rule != SCAN; i += LANES)
+        for (size_t r = 0; r < many; r++) {
+            const float *row = from + r * d->dim;
+            acc[r] = f_fma(rule == DELTA ? f_load(row + i) : kept(row, i, d, rule), f_load(d->k + i), acc[r]);
+        }
+    if (rule != SCAN)
+        f_sum4(sum, acc[0], acc[1], acc[2], acc[3]);
+    for (size_t r = 0; r < many; r++)
+        change[r] = f_set1(d->beta * (rule == SCAN    ? v[r]
+                                      : rule == DELTA ? v[r] - d->decay * sum[r]
+                                                      : v[r] - sum[r]));
+}
+
 // `many` rows, 1 or DELTA_ROWS.
 INLINE void delta_rows(float *out, float *to, const float *from, const float *v, size_t many,
-                       const struct hearth_delta *d)
+                       const struct hearth_delta *d, enum rule rule)
 {
     f32x16 acc[DELTA_ROWS] = {f_zero(), f_zero(), f_zero(), f_zero()};
     float sum[DELTA_ROWS];
     f32x16 change[DELTA_ROWS];
-    const f32x16 decay = f_set1(d->decay);
-    for (size_t i = 0; i < d->dim; i += LANES)
-        for (size_t r = 0; r < many; r++)
-            acc[r] = f_fma(f_load(from + r * d->dim + i), f_load(d->k + i), acc[r]);
-    f_sum4(sum, acc[0], acc[1], acc[2], acc[3]);
-    for (size_t r = 0; r < many; r++) {
-        change[r] = f_set1(d->beta * (v[r] - d->decay * sum[r]));
-        acc[r] = f_zero();
-    }
+    delta_changes(change, from, v, many, d, rule);
     for (size_t i = 0; i < d->dim; i += LANES)
         for (size_t r = 0; r < many; r++) {
-            const f32x16 s = f_fma(f_load(d->k + i), change[r], f_mul(f_load(from + r * d->dim + i), decay));
+            const f32x16 s = f_fma(f_load(d->k + i), change[r], kept(from + r * d->dim, i, d, rule));
             f_store(to + r * d->dim + i, s);
             acc[r] = f_fma(s, f_load(d->q + i), acc[r]);
         }
@@ -313,14 +332,32 @@ INLINE void delta_rows(float *out, float *to, const float *from, const float *v,
         out[r] = sum[r];
 }
 
-static void delta(float *out, float *to, const float *from, const float *v, size_t n,
-                  const struct hearth_delta *d)
+INLINE void delta_all(float *out, float *to, const float *from, const float *v, size_t n,
+                      const struct hearth_delta *d, enum rule rule)
 {
     size_t r = 0;
     for (; r + DELTA_ROWS <= n; r += DELTA_ROWS)
-        delta_rows(out + r, to + r * d->dim, from + r * d->dim, v + r, DELTA_ROWS, d);
+        delta_rows(out + r, to + r * d->dim, from + r * d->dim, v + r, DELTA_ROWS, d, rule);
     for (; r < n; r++)
-        delta_rows(out + r, to + r * d->dim, from + r * d->dim, v + r, 1, d);
+        delta_rows(out + r, to + r * d->dim, from + r * d->dim, v + r, 1, d, rule);
+}
+
+static void delta(float *out, float *to, const float *from, const float *v, size_t n,
+                  const struct hearth_delta *d)
+{
+    delta_all(out, to, from, v, n, d, DELTA);
+}
+
+static void delta_each(float *out, float *to, const float *from, const float *v, size_t n,
+                       const struct hearth_delta *d)
+{
+    delta_all(out, to, from, v, n, d, DELTA_EACH);
+}
+
+static void scan(float *out, float *to, const float *from, const float *v, size_t n,
+                 const struct hearth_delta *d)
+{
+    delta_all(out, to, from, v, n, d, SCAN);
 }
 
 static void init_vector(struct hearth_kernels *t)

@@ -563,47 +563,67 @@ static void check_add_and_scale(const float *x, const float *y, size_t n)
 }
 
 // A token past some rows of a state, in place or not, against double precision.
-static void check_delta(void)
+enum rule { RULE_DELTA, RULE_EACH, RULE_SCAN, RULES };
+
+// How much of the keys a row of a head's state becomes more by, and what stays of it, in `kept`.
+static double change_of(const float *row, float v, const struct hearth_delta *d, enum rule rule, double *kept)
 {
-    const size_t dim = 16 * (1 + check_below(10)), n = 1 + check_below(9);
-    float *from = malloc(dim * n * sizeof *from), *q = malloc(3 * dim * sizeof *q), *want = NULL;
+    double s = 0;
+    for (size_t i = 0; i < d->dim; i++) {
+        kept[i] = (double)row[i] * (double)(rule == RULE_EACH ? d->decays[i] : d->decay);
+        s += kept[i] * (double)d->k[i];
+    }
+    return (double)d->beta * ((double)v - (rule == RULE_SCAN ? 0 : s));
+}
+
+static void check_rule(enum rule rule)
+{
+    static const char *const names[] = {"delta", "delta_each", "scan"};
+    const size_t dim = 16 * (1 + check_below(10)), n = 1 + check_below(9), rows = n < dim ? n : dim;
+    float *from = malloc(dim * n * sizeof *from), *q = malloc(4 * dim * sizeof *q), *want = NULL;
+    double *kept = malloc(dim * sizeof *kept);
     for (size_t i = 0; i < dim * n; i++)
         from[i] = (float)check_below(2001) / 1000.0f - 1.0f;
-    for (size_t i = 0; i < 3 * dim; i++)
-        q[i] = (float)check_below(2001) / 1000.0f - 1.0f;
+    for (size_t i = 0; i < 4 * dim; i++)
+        q[i] = i < 3 * dim ? (float)check_below(2001) / 1000.0f - 1.0f : (float)check_below(1001) / 1000.0f;
     const float *k = q + dim, *v = k + dim;
-    const struct hearth_delta d = {copy(q, dim), copy(k, dim), dim, (float)check_below(1001) / 1000.0f,
-                                   (float)check_below(1001) / 1000.0f};
+    const struct hearth_delta d = {.q = copy(q, dim),
+                                   .k = copy(k, dim),
+                                   .dim = dim,
+                                   .decay = (float)check_below(1001) / 1000.0f,
+                                   .beta = (float)check_below(1001) / 1000.0f,
+                                   .decays = copy(v + dim, dim)};
     for (int l = 0; l < check_n_levels; l++)
         for (int in_place = 0; in_place < 2; in_place++) {
             // The state, then the outputs.
-            float *to = copy(from, dim * n), *out = copy(v, n < dim ? n : dim);
-            const size_t rows = n < dim ? n : dim;
-            check_levels[l].k.delta(out, to, in_place ? to : copy(from, dim * n),
-                                    in_place ? out : copy(v, rows), rows, &d);
+            const struct hearth_kernels *kernels = &check_levels[l].k;
+            float *to = copy(from, dim * n), *out = copy(v, rows);
+            (rule == RULE_DELTA  ? kernels->delta
+             : rule == RULE_EACH ? kernels->delta_each
+                                 : kernels->scan)(out, to, in_place ? to : copy(from, dim * n),
+                                                  in_place ? out : copy(v, rows), rows, &d);
             float *all = malloc((dim * n + rows) * sizeof *all);
             memcpy(all, to, dim * n * sizeof *all);
             memcpy(all + dim * n, out, rows * sizeof *all);
             if (want)
-                check_same("delta", check_levels[l].name, all, want, dim * rows + rows);
+                check_same(names[rule], check_levels[l].name, all, want, dim * rows + rows);
             else
                 want = copy(all, dim * n + rows);
             free(all);
         }
-    for (size_t r = 0; r < n && r < dim; r++) {
-        double s = 0, o = 0;
-        for (size_t i = 0; i < dim; i++)
-            s += (double)from[r * dim + i] * (double)k[i];
-        const double change = (double)d.beta * ((double)v[r] - (double)d.decay * s);
+    for (size_t r = 0; r < rows; r++) {
+        double o = 0;
+        const double change = change_of(from + r * dim, v[r], &d, rule, kept);
         for (size_t i = 0; i < dim; i++) {
-            const double to = (double)from[r * dim + i] * (double)d.decay + (double)k[i] * change;
-            close_to("delta's state", r * dim + i, want[r * dim + i], to, 1e-5 * (1 + fabs(change)));
+            const double to = kept[i] + (double)k[i] * change;
+            close_to("a rule's state", r * dim + i, want[r * dim + i], to, 1e-5 * (1 + fabs(change)));
             o += to * (double)q[i];
         }
-        close_to("delta", r, want[dim * n + r], o, 2e-5 * (double)dim);
+        close_to(names[rule], r, want[dim * n + r], o, 2e-5 * (double)dim);
     }
     free(from);
     free(q);
+    free(kept);
 }
 
 void check_vector(int rounds)
@@ -633,15 +653,17 @@ void check_vector(int rounds)
         check_free_all();
         check_rope();
         check_free_all();
-        check_delta();
-        check_free_all();
+        for (enum rule rule = RULE_DELTA; rule < RULES; rule++) {
+            check_rule(rule);
+            check_free_all();
+        }
         free(x);
         free(y);
     }
     check_activate_borders();
     check_free_all();
     printf(
-        "vector: quantize_acts, norms, activations, glu, rope, softmax_tile, add, scale_add, delta: %d shapes "
+        "vector: quantize_acts, norms, activations, glu, rope, softmax_tile, add, scale_add, delta, delta_each, scan: %d shapes "
         "each\n",
         rounds);
 }
