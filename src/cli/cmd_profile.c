@@ -62,7 +62,8 @@ static void print_summary(const struct summary *s)
     const struct hearth_profile_layer mean = mean_of(s);
     print_layer("mean", &mean);
     if (s->n < s->profile->n_layer)
-        fprintf(stderr, "layers that are not here have no experts\n");
+        fprintf(stderr, "layers that are not here have no %s\n",
+                s->profile->n_expert > 1 ? "experts" : "feed-forward part");
 }
 
 // Of many layers, some.

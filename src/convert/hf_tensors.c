@@ -127,6 +127,10 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, in
         return m->n_taps;
     case HEARTH_DIM_REC_VALUES:
         return m->family->has_delta ? (uint64_t)m->rec_heads * m->rec_dim : m->n_embd;
+    case HEARTH_DIM_REC_GROUPS: // no family of ours has these
+    case HEARTH_DIM_REC_GROUP:
+    case HEARTH_DIM_EMBD_EXP:
+        return 0;
     case HEARTH_DIM_REC_HEADS:
         return m->rec_heads;
     case HEARTH_DIM_REC_HEADS_TWICE:

@@ -97,7 +97,8 @@ static int expert_of(const struct pass *p, const struct hearth_want *want)
 static void compute_down(const struct pass *p, const struct hearth_want *wants, uint32_t n, const float *act)
 {
     struct hearth_ffn_work *w = p->work;
-    const size_t width = (size_t)hearth_ffn_neurons_of(w->c->hp, p->layer), embd = (size_t)w->c->hp->n_embd;
+    const size_t width = (size_t)hearth_ffn_neurons_of(w->c->hp, p->layer),
+                 embd = (size_t)hearth_ffn_width(w->c->hp);
     const int begin = wants[0].first;
     for (uint32_t i = 0; i < n; i++)
         w->products[i] = (struct hearth_product){.w = wants[i].down,
@@ -116,7 +117,8 @@ static void compute_down(const struct pass *p, const struct hearth_want *wants, 
 static void compute_gates(const struct pass *p, const struct hearth_want *wants, uint32_t n)
 {
     struct hearth_ffn_work *w = p->work;
-    const size_t width = (size_t)hearth_ffn_neurons_of(w->c->hp, p->layer), embd = (size_t)w->c->hp->n_embd;
+    const size_t width = (size_t)hearth_ffn_neurons_of(w->c->hp, p->layer),
+                 embd = (size_t)hearth_ffn_width(w->c->hp);
     const int begin = wants[0].first, n_slots = slots_of(wants, n);
     int n_products = 0;
     for (int gate = p->gated; gate >= 0; gate--)
@@ -137,7 +139,8 @@ static void compute_gates(const struct pass *p, const struct hearth_want *wants,
 static void compute_chunk(const struct pass *p, const struct hearth_want *want)
 {
     struct hearth_ffn_work *w = p->work;
-    const size_t width = (size_t)hearth_ffn_neurons_of(w->c->hp, p->layer), embd = (size_t)w->c->hp->n_embd;
+    const size_t width = (size_t)hearth_ffn_neurons_of(w->c->hp, p->layer),
+                 embd = (size_t)hearth_ffn_width(w->c->hp);
     const size_t first = (size_t)want->first, n = (size_t)want->n_rows;
     compute_gates(p, want, 1);
     struct hearth_product down = {.w = want->down, .out = p->down + first * embd, .n = want->n_rows};
@@ -162,7 +165,8 @@ static void compute_by_neuron(const struct pass *p, const struct hearth_want *wa
 {
     struct hearth_ffn_work *w = p->work;
     struct hearth_sparse_part *parts = w->parts;
-    const size_t width = (size_t)hearth_ffn_neurons_of(w->c->hp, p->layer), embd = (size_t)w->c->hp->n_embd;
+    const size_t width = (size_t)hearth_ffn_neurons_of(w->c->hp, p->layer),
+                 embd = (size_t)hearth_ffn_width(w->c->hp);
     const size_t begin = (size_t)wants[0].first;
     for (uint32_t i = 0; i < n; i++) {
         const struct hearth_want *want = &wants[i];
@@ -240,18 +244,18 @@ static uint32_t list_wants(const struct pass *passes, int n_passes)
     return n;
 }
 
-// Guesses which experts the next layer will want for a class, where its router is in memory. Returns how
+// Guesses which experts the next layer that has some will want for a class, where its router is in memory. Returns how
 // many.
 static int guess_experts(const struct pass *p, const float *x)
 {
     struct hearth_ffn_work *w = p->work;
     const struct hearth_source *source = &w->sources->ffn;
-    const int next = p->layer + 1;
+    const int next = hearth_experts_behind(w->c->hp, p->layer);
     if (!w->c->hp->n_expert || !source->ops->takes_hints || !hearth_is_here(w->c, next) ||
         !hearth_sources_has_stage(w->sources, next) ||
         !source->ops->takes_hints(source->state, next, p->rows.phase, HEARTH_GUESS_EARLY))
         return 0;
-    return hearth_moe_guess(&w->moe, p->rows, p->layer, x);
+    return hearth_moe_guess(&w->moe, p->rows, next, x);
 }
 
 // Tells which they are.
@@ -260,7 +264,7 @@ static void hint_experts(const struct pass *passes, int n_passes, const float *x
     struct hearth_ffn_work *w = passes[0].work;
     const struct hearth_hparams *hp = w->c->hp;
     const struct hearth_source *source = &w->sources->ffn;
-    const int next = passes[0].layer + 1;
+    const int next = hearth_experts_behind(hp, passes[0].layer);
     const struct hearth_hot_experts *hot = hearth_hot_experts_of(w->experts, next);
     for (int k = 0, n = 0; k < n_passes && n < hp->n_expert; k++) {
         n = guess_experts(&passes[k], x);
@@ -295,7 +299,7 @@ static void request(const struct pass *passes, int n_passes, struct hearth_want 
 static const float *seen_of(const struct pass *p, const float *h, const float *x)
 {
     const enum hearth_predictor_input input = p->work->c->hp->predictor_input;
-    const size_t begin = (size_t)p->rows.first * (size_t)p->work->c->hp->n_embd;
+    const size_t begin = (size_t)p->rows.first * (size_t)hearth_ffn_width(p->work->c->hp);
     if (!p->by_neuron || input == HEARTH_PREDICTOR_NORMED)
         return h + begin;
     if (input != HEARTH_PREDICTOR_PREVIOUS)
@@ -309,7 +313,7 @@ static void place_slots(struct pass *p, uint32_t n, float *h, const float *x)
 {
     struct hearth_ffn_work *w = p->work;
     const struct hearth_hparams *hp = w->c->hp;
-    const float *in = h + (size_t)p->rows.first * (size_t)hp->n_embd, *looked_at = seen_of(p, h, x);
+    const float *in = h + (size_t)p->rows.first * (size_t)hearth_ffn_width(hp), *looked_at = seen_of(p, h, x);
     p->n_slots = p->rows.n * hearth_ffn_used(hp);
     if (!hp->n_expert) {
         p->in = hearth_row_of(h, p->rows.first, hp->n_embd);
@@ -396,8 +400,8 @@ static void pass_wants(const struct pass *passes, int n_passes, struct hearth_wa
         if (want->count < want->n || !goes_through(passes, n_passes, want))
             continue;
         const int slot = hearth_moe_firsts(&p->work->moe, p->rows)[expert_of(p, want)];
-        want->first = hearth_through_experts_add(through, p->layer, want,
-                                                 hearth_row_of(p->in, slot, p->work->c->hp->n_embd));
+        want->first = hearth_through_experts_add(
+            through, p->layer, want, hearth_row_of(p->in, slot, hearth_ffn_width(p->work->c->hp)));
     }
     hearth_through_experts_run(through);
 }
@@ -505,14 +509,14 @@ static void begin_elsewhere(struct pass *p, const struct hearth_want *wants, uin
         hearth_hot_experts_add(hot, p->layer, p->rows.phase, expert, n_rows);
     }
     hearth_hot_experts_begin(hot, p->layer, p->rows.phase,
-                             p->in + (size_t)p->first_elsewhere * (size_t)p->work->c->hp->n_embd);
+                             p->in + (size_t)p->first_elsewhere * (size_t)hearth_ffn_width(p->work->c->hp));
 }
 
 // Waits for its wants; where it has failed, they are computed here, one by one.
 static void end_elsewhere(const struct pass *passes, int n_passes, struct hearth_want *wants, uint32_t n)
 {
     struct hearth_hot_experts *hot = passes[0].hot;
-    const size_t width = (size_t)passes[0].work->c->hp->n_embd;
+    const size_t width = (size_t)hearth_ffn_width(passes[0].work->c->hp);
     const uint64_t began = hearth_now_ns();
     const bool works = hearth_hot_experts_end(hot);
     hot->shares[passes[0].rows.phase == HEARTH_PHASE_STEP].wait_ns += hearth_now_ns() - began;
@@ -584,7 +588,7 @@ static struct pass begin(struct hearth_ffn_work *w, struct hearth_rows rows, int
                                   hearth_sparse_mode_layer(w->sparse.mode, c->hp, l),
                      .gate = hearth_row_of(w->gate, slot, width),
                      .up = hearth_row_of(w->up, slot, width),
-                     .down = w->down ? hearth_row_of(w->down, slot, c->hp->n_embd) : NULL};
+                     .down = w->down ? hearth_row_of(w->down, slot, hearth_ffn_width(c->hp)) : NULL};
     p.single = p.by_neuron && w->sources->ffn.ops->gives_neurons;
     if (w->inputs && rows.phase == HEARTH_PHASE_STEP)
         memcpy(inputs_of(w, layer), h + (size_t)rows.first * (size_t)c->hp->n_embd,
@@ -612,7 +616,7 @@ static void end(const struct pass *p, float *h)
 
 struct glu_job {
     const struct hearth_context *c;
-    float *gate, *up; // [T x S]
+    float *gate, *up; // [T x S]; gate: NULL where there is none
     int width;        // S
     const struct hearth_ffn_work *work;
     const struct hearth_weight *router; // or none
@@ -620,12 +624,17 @@ struct glu_job {
     float *weights;                     // [T]
 };
 
+// What goes down is in `gate`, or in `up` where there is no gate.
 static void glu_task(void *arg, int task, int worker)
 {
     const struct glu_job *j = arg;
-    float *gate = hearth_row_of(j->gate, task, j->width), *weight = &j->weights[task];
-    j->c->kernels->glu(gate, gate, hearth_row_of(j->up, task, j->width), (size_t)j->width,
-                       j->c->hp->activation);
+    float *up = hearth_row_of(j->up, task, j->width), *weight = &j->weights[task];
+    if (j->gate) {
+        float *gate = hearth_row_of(j->gate, task, j->width);
+        j->c->kernels->glu(gate, gate, up, (size_t)j->width, j->c->hp->activation);
+    } else {
+        j->c->kernels->activate(up, (size_t)j->width, j->c->hp->activation);
+    }
     if (!j->router->data)
         return;
     const size_t k = j->router->k;
@@ -651,22 +660,23 @@ static void compute_shared(struct hearth_ffn_work *w, struct hearth_rows rows, i
     const struct hearth_layer *l = &w->c->weights->layers[layer];
     const bool experts = hearth_has_experts(w->c->hp, layer);
     const struct hearth_weight *down = experts ? &l->ffn_down_shared : &l->ffn_down;
+    const struct hearth_weight *gate = experts ? &l->ffn_gate_shared : &l->ffn_gate;
+    const bool gated = hearth_has(gate);
     const int embd = w->c->hp->n_embd, width = (int)down->k;
     struct glu_job j = {w->c,
-                        hearth_row_of(w->shared_gate, rows.first, width),
+                        gated ? hearth_row_of(w->shared_gate, rows.first, width) : NULL,
                         hearth_row_of(w->shared_up, rows.first, width),
                         width,
                         w,
                         &l->ffn_router_shared,
                         h + (size_t)rows.first * (size_t)embd,
                         w->shared_weights + rows.first};
-    struct hearth_product in[] = {
-        {.w = experts ? l->ffn_gate_shared : l->ffn_gate, .out = j.gate, .n = rows.n},
-        {.w = experts ? l->ffn_up_shared : l->ffn_up, .out = j.up, .n = rows.n}};
+    struct hearth_product in[] = {{.w = experts ? l->ffn_up_shared : l->ffn_up, .out = j.up, .n = rows.n},
+                                  {.w = *gate, .out = j.gate, .n = rows.n}};
     struct hearth_product out = {.w = *down, .out = hearth_row_of(w->shared, rows.first, embd), .n = rows.n};
-    hearth_matmul(w->matmul, rows.phase, in, 2, h + (size_t)rows.first * (size_t)embd, rows.n);
+    hearth_matmul(w->matmul, rows.phase, in, gated ? 2 : 1, h + (size_t)rows.first * (size_t)embd, rows.n);
     hearth_parallel(w->c, glu_task, &j, rows.n);
-    hearth_matmul(w->matmul, rows.phase, &out, 1, j.gate, rows.n);
+    hearth_matmul(w->matmul, rows.phase, &out, 1, gated ? j.gate : j.up, rows.n);
 }
 
 struct shared_job {
@@ -742,6 +752,17 @@ static void end_shared(struct hearth_ffn_work *w, const struct hearth_rows *clas
         compute_shared(w, classes[k], layer, h);
 }
 
+// A class's rows of h [T x E] to those of work.small [T x M], or the other way.
+static void project_experts(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, float *h, bool in)
+{
+    const struct hearth_layer *l = &w->c->weights->layers[layer];
+    const int embd = w->c->hp->n_embd, small = hearth_ffn_width(w->c->hp);
+    float *whole = hearth_row_of(h, rows.first, embd), *part = hearth_row_of(w->small, rows.first, small);
+    struct hearth_product product = {
+        .w = in ? l->ffn_exps_in : l->ffn_exps_out, .out = in ? part : whole, .n = rows.n};
+    hearth_matmul(w->matmul, rows.phase, &product, 1, in ? whole : part, rows.n);
+}
+
 void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, int n_classes, int layer,
                 float *h, const float *x)
 {
@@ -751,8 +772,9 @@ void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, in
     const bool alone =
         hp->n_expert && !hearth_has_experts(hp, layer); // without experts where others have them
     const bool linear = hearth_has(&l->ffn_linear), shared = alone || hp->n_ff_shared || linear;
-    const bool elsewhere = w->elsewhere && w->elsewhere->layer == layer;
-    bool single = false; // of steps, which are the last class
+    const bool elsewhere = w->elsewhere && w->elsewhere->layer == layer, small = hearth_has(&l->ffn_exps_in);
+    float *of_experts = small ? w->small : h; // what they read, later what they give
+    bool single = false;                      // of steps, which are the last class
     for (int k = 0; k < n_classes; k++) {
         struct shared_job own = {.work = w, .first = classes[k].first, .h = h, .layer = l, .x = x};
         if (linear)
@@ -768,16 +790,20 @@ void hearth_ffn(struct hearth_ffn_work *w, const struct hearth_rows *classes, in
         }
         passes[k] = begin(w, classes[k], layer, h, x);
         single = passes[k].single;
+        if (small)
+            project_experts(w, classes[k], layer, h, true);
     }
     if (alone)
         return;
     const int together = single ? 1 : n_classes;
     for (int k = 0; k < n_classes; k += together)
-        run(&passes[k], together, h, x);
+        run(&passes[k], together, of_experts, x);
     if (elsewhere)
         end_shared(w, classes, n_classes, layer, h);
     for (int k = 0; k < n_classes; k++) {
-        end(&passes[k], h);
+        end(&passes[k], of_experts);
+        if (small)
+            project_experts(w, classes[k], layer, h, false);
         if (shared)
             add_shared(w, classes[k], layer, h);
     }
@@ -818,7 +844,10 @@ void hearth_ffn_lay_out(struct hearth_ffn_work *w, const struct hearth_ffn_sizes
     w->inputs = previous ? hearth_arena_take(a, 2 * w->max_steps, (size_t)hp->n_embd * f32) : NULL;
     w->gate = hearth_arena_take_rows(a, slots, steps, f * f32);
     w->up = hearth_arena_take_rows(a, slots, steps, f * f32);
-    w->down = hearth_arena_take_rows(a, sizes->neurons_stream ? slots : 0, steps, (size_t)hp->n_embd * f32);
+    w->down = hearth_arena_take_rows(a, sizes->neurons_stream ? slots : 0, steps,
+                                     (size_t)hearth_ffn_width(hp) * f32);
+    w->small = hearth_arena_take_rows(a, hp->n_embd_exp ? (size_t)sizes->max_rows : 0,
+                                      (size_t)sizes->max_steps, (size_t)hp->n_embd_exp * f32);
     const size_t t = (size_t)sizes->max_rows, shared = hearth_ffn_shared(hp);
     w->shared_gate = hearth_arena_take_rows(a, shared ? t : 0, (size_t)sizes->max_steps, shared * f32);
     w->shared_up = hearth_arena_take_rows(a, shared ? t : 0, (size_t)sizes->max_steps, shared * f32);

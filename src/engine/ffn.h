@@ -25,6 +25,7 @@ struct hearth_ffn_work {
     float *down;                    // [T x U x E] of prompts whose neurons come in pieces
     float *inputs;                  // [2 x max_steps x E] of two layers' steps, where predictors look at them
     size_t max_steps;               // rows of a step
+    float *small;                   // [T x M] what experts read and give, where that is not the stream itself
     float *shared_gate, *shared_up; // [T x S] of what all tokens go through
     float *shared;                  // [T x E] what it gives
     float *shared_weights;          // [T] and its weights, where the model has a router for it

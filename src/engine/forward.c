@@ -298,7 +298,8 @@ static void attend_in_series(struct hearth_session *s, struct hearth_rows rows, 
     const struct hearth_layer *w = &s->context.weights->layers[layer];
     attend(s, rows, layer, s->work.h);
     add(s, s->work.h, &w->attn_out_b, &w->attn_post_norm, NULL, rows);
-    norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
+    if (hearth_feeds(&s->model->hp, layer))
+        norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
 }
 
 // branch = attention(norm(x)); h = norm(x)
@@ -335,7 +336,8 @@ static void recur(struct hearth_session *s, int layer)
     for (int i = 0; i < b->n_classes; i++) {
         hearth_recurrent_output(work, b->classes[i], layer, s->work.h);
         add(s, s->work.h, &w->attn_out_b, &w->attn_post_norm, NULL, b->classes[i]);
-        norm(s, &w->ffn_norm, &w->ffn_norm_b, b->classes[i]);
+        if (hearth_feeds(&s->model->hp, layer))
+            norm(s, &w->ffn_norm, &w->ffn_norm_b, b->classes[i]);
     }
 }
 
@@ -370,16 +372,11 @@ static void take_from_tokens(struct hearth_session *s, struct hearth_rows rows, 
     add(s, s->work.h, &no_bias, &w->token_post_norm, &w->output_scale, rows);
 }
 
-// x += attention(norm(x)), then x += ffn(norm(x)); or x += attention(norm(x)) + ffn(norm(x)).
-void hearth_forward_layer(struct hearth_session *s, int layer)
+// What tokens learn of one another: x += attention(norm(x)), or the same of a recurrence; h = norm(x).
+static void mix(struct hearth_session *s, int layer)
 {
     const struct hearth_batch *b = &s->batch;
-    const struct hearth_layer *w = &s->context.weights->layers[layer];
-    const bool parallel = s->model->hp.parallel;
-    if (s->model->hp.early_router)
-        for (int i = 0; i < b->n_classes; i++)
-            hearth_moe_choose(&s->work.ffn.moe, b->classes[i], layer, s->work.x, s->work.x);
-    const bool recurrent = hearth_is_recurrent(&s->model->hp, layer);
+    const bool parallel = s->model->hp.parallel, recurrent = hearth_is_recurrent(&s->model->hp, layer);
     if (recurrent)
         recur(s, layer);
     const bool done = recurrent || attend_elsewhere(s, layer);
@@ -387,14 +384,37 @@ void hearth_forward_layer(struct hearth_session *s, int layer)
         (s->model->hp.latent.rank ? project_latent : project)(s, b->classes[i], layer);
     for (int i = 0; i < b->n_classes && !done; i++)
         (parallel ? attend_in_parallel : attend_in_series)(s, b->classes[i], layer);
-    hearth_ffn(&s->work.ffn, b->classes, b->n_classes, layer, s->work.h, s->work.x);
+}
+
+// x += ffn(h), to which attention is added in a parallel layer.
+static void feed(struct hearth_session *s, int layer)
+{
+    const struct hearth_batch *b = &s->batch;
+    const struct hearth_layer *w = &s->context.weights->layers[layer];
     const struct hearth_rows all = {.n = b->n};
-    if (parallel)
+    for (int i = 0; i < b->n_classes && !hearth_mixes(&s->model->hp, layer); i++)
+        norm(s, &w->ffn_norm, &w->ffn_norm_b, b->classes[i]);
+    hearth_ffn(&s->work.ffn, b->classes, b->n_classes, layer, s->work.h, s->work.x);
+    if (s->model->hp.parallel)
         add(s, s->work.branch, &w->attn_out_b, &w->attn_post_norm, NULL, all);
     const bool gives = s->model->hp.n_embd_layer != 0;
     add(s, s->work.h, &w->ffn_down_b, &w->ffn_post_norm, gives ? NULL : &w->output_scale, all);
     for (int i = 0; i < b->n_classes && gives; i++)
         take_from_tokens(s, b->classes[i], layer);
+}
+
+// x += attention(norm(x)), then x += ffn(norm(x)); or x += attention(norm(x)) + ffn(norm(x)); or one of the two.
+void hearth_forward_layer(struct hearth_session *s, int layer)
+{
+    const struct hearth_hparams *hp = &s->model->hp;
+    const struct hearth_batch *b = &s->batch;
+    if (hp->early_router)
+        for (int i = 0; i < b->n_classes; i++)
+            hearth_moe_choose(&s->work.ffn.moe, b->classes[i], layer, s->work.x, s->work.x);
+    if (hearth_mixes(hp, layer))
+        mix(s, layer);
+    if (hearth_feeds(hp, layer))
+        feed(s, layer);
 }
 
 // Row `i` of an embedding table.

@@ -182,7 +182,7 @@ static inline void hearth_kv_unpin(const struct hearth_kv *kv, int page)
 // Whether the layer has keys and values of its own.
 static inline bool hearth_kv_has_own(const struct hearth_hparams *hp, int layer)
 {
-    return !hearth_is_recurrent(hp, layer) && layer < hp->n_layer - hp->n_borrowing;
+    return hearth_attends(hp, layer) && layer < hp->n_layer - hp->n_borrowing;
 }
 
 // The keys and values that a layer attends to; it does attend.

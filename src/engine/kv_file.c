@@ -103,7 +103,7 @@ static size_t state_bytes(const struct hearth_kv *kv)
 {
     const struct hearth_recurrence *r = &kv->hp->recurrence;
     const size_t conv = (size_t)(r->n_taps - 1) * (size_t)r->n_channels;
-    return (size_t)r->n_layers * (conv + (size_t)r->n_values * (size_t)r->dim) * sizeof(float);
+    return (size_t)r->n_layers * (conv + (size_t)r->n_values * (size_t)r->state) * sizeof(float);
 }
 
 // Bytes of a file with n tokens, but for states.
@@ -200,7 +200,7 @@ static int pass_state(const struct hearth_kv *kv, int slot, state_fn fn, void *o
 {
     const struct hearth_recurrence *r = &kv->hp->recurrence;
     const size_t conv = (size_t)(r->n_taps - 1) * (size_t)r->n_channels * sizeof(float),
-                 heads = (size_t)r->n_values * (size_t)r->dim * sizeof(float);
+                 heads = (size_t)r->n_values * (size_t)r->state * sizeof(float);
     int rc = HEARTH_OK;
     for (int i = 0; i < r->n_layers && !rc; i++) {
         rc = fn(of, hearth_state_conv(&kv->states, slot, i), conv, err);

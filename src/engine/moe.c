@@ -209,11 +209,12 @@ static void gather_task(void *arg, int task, int worker)
     const struct hearth_hparams *hp = j->work->c->hp;
     const int *slots = hearth_moe_slots(j->work, j->rows) + (size_t)task * (size_t)hp->n_expert_used;
     float *inputs = hearth_moe_rows(j->work, j->rows);
-    const size_t width = (size_t)hp->n_embd, from = (size_t)task * width;
+    const int n = hearth_ffn_width(hp);
+    const size_t width = (size_t)n, from = (size_t)task * width;
     for (int i = 0; i < hp->n_expert_used; i++) {
-        memcpy(hearth_row_of(inputs, slots[i], hp->n_embd), j->h + from, width * sizeof *j->h);
+        memcpy(hearth_row_of(inputs, slots[i], n), j->h + from, width * sizeof *j->h);
         if (j->x)
-            memcpy(hearth_row_of(j->work->seen, slots[i], hp->n_embd), j->x + from, width * sizeof *j->x);
+            memcpy(hearth_row_of(j->work->seen, slots[i], n), j->x + from, width * sizeof *j->x);
     }
 }
 
@@ -229,20 +230,20 @@ static void combine_task(void *arg, int task, int worker)
     (void)worker;
     const struct job *j = arg;
     const struct hearth_hparams *hp = j->work->c->hp;
-    const size_t used = (size_t)hp->n_expert_used, width = (size_t)hp->n_embd;
+    const int n = hearth_ffn_width(hp);
+    const size_t used = (size_t)hp->n_expert_used, width = (size_t)n;
     const int *slots = hearth_moe_slots(j->work, j->rows) + (size_t)task * used;
     const float *weights = j->work->weights + (size_t)(j->rows.first + task) * used;
     float *outputs = hearth_moe_rows(j->work, j->rows);
     const int *ids = hearth_moe_ids(j->work, j->rows) + (size_t)task * used;
     const struct hearth_weight *biases = &j->work->c->weights->layers[j->layer].ffn_down_exps_b;
-    float *h = hearth_row_of(j->out, j->rows.first + task, hp->n_embd);
+    float *h = hearth_row_of(j->out, j->rows.first + task, n);
     for (size_t i = 0; biases->data && i < used; i++)
-        j->work->c->kernels->add(hearth_row_of(outputs, slots[i], hp->n_embd), hearth_bias_of(biases, ids[i]),
-                                 width);
+        j->work->c->kernels->add(hearth_row_of(outputs, slots[i], n), hearth_bias_of(biases, ids[i]), width);
     memset(h, 0, width * sizeof *h);
     for (size_t i = 0; i < used; i++)
-        j->work->c->kernels->axpy[HEARTH_TYPE_F32](h, hearth_row_of(outputs, slots[i], hp->n_embd),
-                                                   width * sizeof *h, width, 1, &weights[i]);
+        j->work->c->kernels->axpy[HEARTH_TYPE_F32](h, hearth_row_of(outputs, slots[i], n), width * sizeof *h,
+                                                   width, 1, &weights[i]);
 }
 
 void hearth_moe_combine(struct hearth_moe_work *w, struct hearth_rows rows, int layer, float *h)
@@ -256,9 +257,9 @@ void hearth_moe_combine(struct hearth_moe_work *w, struct hearth_rows rows, int 
 // Rows of a step for which the next layer's experts are guessed; more would want most of them.
 #define GUESS_ROWS 8
 
-// A prompt wants nearly all; of a step, the next layer's router is asked. What it works in is filled by
+// A prompt wants nearly all; of a step, that layer's router is asked. What it works in is filled by
 // gathering, later.
-int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int layer, const float *x)
+int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int behind, const float *x)
 {
     const struct hearth_hparams *hp = w->c->hp;
     int n = 0;
@@ -269,9 +270,10 @@ int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int lay
     }
     if (rows.n > GUESS_ROWS || hp->layer_norm)
         return 0;
-    const struct hearth_layer *next = &w->c->weights->layers[layer + 1];
+    const struct hearth_layer *next = &w->c->weights->layers[behind];
     const bool own = hearth_has(&next->ffn_router_norm);
-    float *normed = hearth_moe_rows(w, rows); // those of another class may hold its outputs
+    // Those of another class may hold its outputs.
+    float *normed = hp->n_embd_exp ? w->normed : hearth_moe_rows(w, rows);
     for (int i = 0; i < rows.n && hp->early_router; i++)
         memcpy(hearth_row_of(normed, i, hp->n_embd), x + (size_t)(rows.first + i) * (size_t)hp->n_embd,
                (size_t)hp->n_embd * sizeof *x);
@@ -283,7 +285,7 @@ int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int lay
     struct hearth_product router = {.w = next->ffn_router, .out = w->scores, .n = rows.n};
     hearth_matmul(w->matmul, rows.phase, &router, 1, normed, rows.n);
     for (int i = 0; i < rows.n; i++, n += hp->n_expert_used)
-        choose_best(rate(w, layer + 1, i), hp->n_expert, w->guess + n, hp->n_expert_used);
+        choose_best(rate(w, behind, i), hp->n_expert, w->guess + n, hp->n_expert_used);
     return n;
 }
 
@@ -304,8 +306,8 @@ void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int max_steps, 
     const size_t guesses = GUESS_ROWS * used > n ? GUESS_ROWS * used : n, f32 = sizeof(float);
     w->scores = hearth_arena_take(a, t, n * f32);
     w->choices = hearth_arena_take(a, has_choices(hp) ? t : 0, n * f32);
-    w->normed = hearth_arena_take_rows(a, hp->router_scale != 1.0f ? t : 0, (size_t)max_steps,
-                                       (size_t)hp->n_embd * f32);
+    w->normed = hearth_arena_take_rows(a, hp->router_scale != 1.0f || hp->n_embd_exp ? t : 0,
+                                       (size_t)max_steps, (size_t)hp->n_embd * f32);
     w->ids = hearth_arena_take(a, t * used, sizeof *w->ids);
     w->weights = hearth_arena_take(a, t * used, f32);
     w->slots = hearth_arena_take(a, t * used, sizeof *w->slots);
@@ -314,6 +316,6 @@ void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int max_steps, 
     w->firsts = hearth_arena_take(a, 2 * n, sizeof *w->firsts);
     w->next = hearth_arena_take(a, n, sizeof *w->next);
     w->guess = hearth_arena_take(a, guesses, sizeof *w->guess);
-    w->rows = hearth_arena_take_rows(a, t * used, steps, (size_t)hp->n_embd * f32);
+    w->rows = hearth_arena_take_rows(a, t * used, steps, (size_t)hearth_ffn_width(hp) * f32);
     w->seen = seen ? hearth_arena_take(a, steps, (size_t)hp->n_embd * f32) : NULL;
 }

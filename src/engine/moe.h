@@ -5,6 +5,7 @@
 #define HEARTH_ENGINE_MOE_H
 
 #include "engine/matmul.h"
+#include "model/ffn.h"
 #include "weights/source.h"
 
 // Workspace. Each of T tokens has U = n_expert_used of X experts; a slot is one (expert, token) pair. Each
@@ -14,7 +15,8 @@ struct hearth_moe_work {
     struct hearth_matmul_work *matmul;
     float *scores;  // [T x X]
     float *choices; // [T x X] what decides, where that is not the score
-    float *normed;  // [T x E] what routers read, where they have a norm of their own
+    float *
+        normed; // [T x E] what routers read, where they have a norm of their own; of guesses, where experts read less
     int *ids;       // [T x U] chosen experts, ascending
     float *weights; // [T x U] theirs
     int *slots;     // [T x U] theirs
@@ -23,7 +25,7 @@ struct hearth_moe_work {
     int *firsts;    // and where its slots begin
     int *next;      // [X] slot for its next token, while they are being assigned
     int *guess;     // [max(X, 8 U)] of the next layer, probably
-    float *rows;    // [T x U x E] by slot, class by class: the expert's input, later its output
+    float *rows;    // [T x U x M] by slot, class by class: the expert's input, later its output
     float *seen;    // [slots x E] what the experts' predictors look at, where that is not their input
 };
 
@@ -50,7 +52,7 @@ static inline int *hearth_moe_firsts(const struct hearth_moe_work *w, struct hea
 }
 static inline float *hearth_moe_rows(const struct hearth_moe_work *w, struct hearth_rows rows)
 {
-    return hearth_row_of(w->rows, rows.first * w->c->hp->n_expert_used, w->c->hp->n_embd);
+    return hearth_row_of(w->rows, rows.first * w->c->hp->n_expert_used, hearth_ffn_width(w->c->hp));
 }
 
 // The caller sets c and matmul. seen: experts' predictors look at the stream, in steps.
@@ -62,20 +64,20 @@ void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int max_steps, 
 void hearth_moe_choose(struct hearth_moe_work *w, struct hearth_rows rows, int layer, const float *h,
                        const float *x);
 
-// The experts that the layer behind this one will probably want for these rows, from x [T x E], the stream
+// The experts that a layer behind this one will probably want for these rows, from x [T x E], the stream
 // as it is before this layer's feed-forward part: guess[0..result), some of them more than once. Before
 // the rows of this class are gathered.
-int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int layer, const float *x);
+int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int behind, const float *x);
 
 // Gives each (token, expert) pair its slot, in the order of the wants' experts (none twice): the slots of an
 // expert begin behind those of the experts before it. Fills the class's firsts.
 void hearth_moe_assign(struct hearth_moe_work *w, struct hearth_rows rows, const struct hearth_want *wants,
                        uint32_t n);
 
-// Copies each of the class's rows of h to its slots in `rows`, and of x, unless it is NULL, to those in `seen`.
+// Copies each of the class's rows of h [T x M] to its slots in `rows`, and of x, unless it is NULL, to those in `seen`.
 void hearth_moe_gather(struct hearth_moe_work *w, struct hearth_rows rows, const float *h, const float *x);
 
-// h = the weighted sum of each row's slots, to which the experts' biases are added before.
+// h [T x M] = the weighted sum of each row's slots, to which the experts' biases are added before.
 void hearth_moe_combine(struct hearth_moe_work *w, struct hearth_rows rows, int layer, float *h);
 
 #endif

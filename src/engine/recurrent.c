@@ -49,6 +49,20 @@ static bool given_up(const struct job *j)
 
 // ---- the rule
 
+// n rows of a head's state from `first` on: where they are written, and where they are read.
+static const float *rows_of_state(const struct job *j, int seq, int head, int first, int n, float **to)
+{
+    const struct hearth_recurrent_work *w = j->work;
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const struct hearth_state_seq *state = state_of(j, seq);
+    const size_t width = (size_t)r->state, at = (size_t)(head * r->dim + first) * width;
+    *to = hearth_state_heads(w->states, state->to, j->index) + at;
+    if (state->from >= 0)
+        return hearth_state_heads(w->states, state->from, j->index) + at;
+    memset(*to, 0, (size_t)n * width * sizeof **to);
+    return *to;
+}
+
 // Rows of a head's state, past all tokens of a sequence.
 static void delta_task(void *arg, int task, int worker)
 {
@@ -59,16 +73,11 @@ static void delta_task(void *arg, int task, int worker)
     const int part = task % j->n_parts, head = task / j->n_parts % r->n_heads,
               seq = task / j->n_parts / r->n_heads;
     const int first = part * PART, n = r->dim - first < PART ? r->dim - first : PART;
-    const size_t dim = (size_t)r->dim, at = ((size_t)head * dim + (size_t)first) * dim;
-    const struct hearth_state_seq *state = state_of(j, seq);
-    float *to = hearth_state_heads(w->states, state->to, j->index) + at;
-    const float *from = to;
+    const size_t dim = (size_t)r->dim;
     if (given_up(j))
         return;
-    if (state->from < 0)
-        memset(to, 0, (size_t)n * dim * sizeof *to);
-    else
-        from = hearth_state_heads(w->states, state->from, j->index) + at;
+    float *to;
+    const float *from = rows_of_state(j, seq, head, first, n, &to);
     for (int i = 0; i < w->firsts[seq + 1] - w->firsts[seq]; i++) {
         const int row = row_of(j, seq, i);
         float *mixed = mixed_row(w, row), *v = mixed + (size_t)(2 * r->n_keys + head) * dim + first;
@@ -91,13 +100,14 @@ struct taps {
 };
 
 // n channels from `channel` on, which lie at element `at` of a row, past all tokens of a sequence. An output
-// is the sum of the taps' products from the oldest on, each product and each sum rounded.
+// is the sum of the taps' products from the oldest on, then the bias, each product and each sum rounded.
 static void convolve(const struct job *j, int seq, int at, int channel, int n)
 {
     const struct hearth_recurrent_work *w = j->work;
     const struct hearth_recurrence *r = &w->c->hp->recurrence;
     const struct hearth_state_seq *state = state_of(j, seq);
-    const float *weights = w->c->weights->layers[j->layer].rec_conv.data;
+    const struct hearth_layer *l = &w->c->weights->layers[j->layer];
+    const float *weights = l->rec_conv.data, *bias = hearth_vector_of(&l->rec_conv_b);
     const int kept = r->n_taps - 1, count = w->firsts[seq + 1] - w->firsts[seq];
     const size_t bytes = (size_t)n * sizeof(float);
     struct taps t;
@@ -125,6 +135,8 @@ static void convolve(const struct job *j, int seq, int at, int channel, int n)
                 for (int c = 0; c < n; c++)
                     row[c] += x[c] * by[c];
         }
+        if (bias)
+            w->c->kernels->add(row, bias + channel, (size_t)n);
     }
     for (int i = 0; i < kept; i++)
         memcpy(hearth_row_of(hearth_state_conv(w->states, state->to, j->index), i, r->n_channels) + channel,
@@ -230,6 +242,106 @@ static void conv_task(void *arg, int task, int worker)
     }
 }
 
+// ---- a scan. A row has the gates of values, the channels, which are values, keys and queries, and a step for each head.
+
+// A head's keys of a row, its queries behind those of all groups.
+static const float *keys_of(const struct hearth_recurrent_work *w, int row, int head)
+{
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    return mixed_row(w, row) + 2 * r->n_values + hearth_key_head_of(r, head) * r->state;
+}
+
+// What of the state stays and how much comes in, for each head of a row: both by how long the token's step is.
+static void step_row(const struct job *j, int row)
+{
+    const struct hearth_recurrent_work *w = j->work;
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const struct hearth_layer *l = &w->c->weights->layers[j->layer];
+    const float *by = l->rec_decay.data, *bias = hearth_vector_of(&l->rec_decay_b);
+    const float *steps = mixed_row(w, row) + r->n_in - r->n_heads;
+    float *decay = hearth_row_of(w->decay, row, r->n_heads), *beta = hearth_row_of(w->beta, row, r->n_heads);
+    for (int i = 0; i < r->n_heads; i++) {
+        beta[i] = softplus(steps[i] + bias[i]);
+        decay[i] = hearth_exp(by[i] * beta[i]);
+    }
+}
+
+// Some channels of a sequence, convolved and activated, or behind these a row's steps.
+static void prepare_scan_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_recurrent_work *w = j->work;
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const int parts = (r->n_channels + CHANNELS - 1) / CHANNELS, convolutions = j->batch->n_seqs * parts;
+    if (given_up(j))
+        return;
+    if (task >= convolutions) {
+        step_row(j, task - convolutions);
+        return;
+    }
+    const int seq = task / parts, channel = task % parts * CHANNELS, left = r->n_channels - channel,
+              n = left < CHANNELS ? left : CHANNELS;
+    convolve(j, seq, r->n_values + channel, channel, n);
+    for (int i = 0; i < w->firsts[seq + 1] - w->firsts[seq]; i++)
+        w->c->kernels->activate(mixed_row(w, row_of(j, seq, i)) + r->n_values + channel, (size_t)n,
+                                HEARTH_ACT_SILU);
+}
+
+// Rows of a head's state, past all tokens of a sequence. What goes out has some of the value itself.
+static void scan_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_recurrent_work *w = j->work;
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const struct hearth_kernels *kernels = w->c->kernels;
+    const int part = task % j->n_parts, head = task / j->n_parts % r->n_heads,
+              seq = task / j->n_parts / r->n_heads;
+    const int first = part * PART, n = r->dim - first < PART ? r->dim - first : PART;
+    const float skip = ((const float *)w->c->weights->layers[j->layer].rec_skip.data)[head];
+    if (given_up(j))
+        return;
+    float *to;
+    const float *from = rows_of_state(j, seq, head, first, n, &to);
+    for (int i = 0; i < w->firsts[seq + 1] - w->firsts[seq]; i++) {
+        const int row = row_of(j, seq, i), at = head * r->dim + first;
+        const float *v = mixed_row(w, row) + r->n_values + at, *k = keys_of(w, row, head);
+        float *out = hearth_row_of(w->gate, row, r->n_values) + at;
+        const struct hearth_delta d = {.q = k + r->n_keys * r->state,
+                                       .k = k,
+                                       .dim = (size_t)r->state,
+                                       .decay = hearth_row_of(w->decay, row, r->n_heads)[head],
+                                       .beta = hearth_row_of(w->beta, row, r->n_heads)[head]};
+        kernels->scan(out, to, from, v, (size_t)n, &d);
+        kernels->scale_add(out, 1.0f, v, skip, (size_t)n);
+        from = to;
+    }
+}
+
+// What heads that share keys give of a row, times its gates, and normed together.
+static void gate_scan_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_recurrent_work *w = j->work;
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const int row = task / r->n_keys, n = r->n_values / r->n_keys, at = task % r->n_keys * n;
+    const float *norm = (const float *)w->c->weights->layers[j->layer].rec_norm.data + at;
+    float *out = hearth_row_of(w->gate, row, r->n_values) + at;
+    w->c->kernels->glu(out, mixed_row(w, row) + at, out, (size_t)n, HEARTH_ACT_SILU);
+    w->c->kernels->rms_norm(out, out, norm, (size_t)n, w->c->hp->norm_eps);
+}
+
+static void scan(struct job *j)
+{
+    const struct hearth_recurrent_work *w = j->work;
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const int parts = (r->n_channels + CHANNELS - 1) / CHANNELS;
+    hearth_parallel(w->c, prepare_scan_task, j, j->batch->n_seqs * parts + j->batch->n);
+    hearth_parallel(w->c, scan_task, j, j->batch->n_seqs * r->n_heads * j->n_parts);
+}
+
 // Each head's output of a row, normed and times its gate.
 static void gate_task(void *arg, int task, int worker)
 {
@@ -250,12 +362,18 @@ static void gate_task(void *arg, int task, int worker)
 
 // ---- inputs that are kept
 
+// Of a row, how many weights come beside what is mixed: of a scan, steps are among that.
+static int weights_of(const struct hearth_recurrence *r)
+{
+    return r->kind == HEARTH_RECURRENCE_SCAN ? 0 : r->n_heads;
+}
+
 // A row's inputs, to or from their place.
 static void copy_kept(const struct job *j, int row, int place, bool keep)
 {
     const struct hearth_recurrent_work *w = j->work;
     const struct hearth_recurrence *r = &w->c->hp->recurrence;
-    const int n = r->n_heads, at = j->index * w->max_kept + place;
+    const int n = weights_of(r), at = j->index * w->max_kept + place;
     const bool both = hearth_has(&w->c->weights->layers[j->layer].rec_both);
     float *weights = hearth_row_of(w->kept_weights, at, 2 * n);
     const struct {
@@ -306,6 +424,10 @@ static void change_states(struct job *j)
     const struct hearth_batch *b = j->batch;
     const struct hearth_recurrence *r = &w->c->hp->recurrence;
     put_in_order(w, b);
+    if (r->kind == HEARTH_RECURRENCE_SCAN) {
+        scan(j);
+        return;
+    }
     if (is_alone(r)) {
         hearth_parallel(w->c, conv_task, j, b->n_seqs * j->n_parts);
         return;
@@ -320,7 +442,10 @@ void hearth_recurrent_mix(struct hearth_recurrent_work *w, const struct hearth_b
     if (w->max_kept && !b->again)
         keep(&j);
     change_states(&j);
-    if (!is_alone(&w->c->hp->recurrence))
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    if (r->kind == HEARTH_RECURRENCE_SCAN)
+        hearth_parallel(w->c, gate_scan_task, &j, b->n * r->n_keys);
+    else if (!is_alone(r))
         hearth_parallel(w->c, gate_task, &j, b->n);
 }
 
@@ -347,9 +472,9 @@ void hearth_recurrent_project(struct hearth_recurrent_work *w, struct hearth_row
         products[2] = (struct hearth_product){
             .w = l->rec_both, .out = hearth_row_of(w->both, rows.first, 2 * r->n_heads), .n = rows.n};
     hearth_matmul(w->matmul, rows.phase, products,
-                  is_alone(r) ? 1
-                  : both      ? 3
-                              : 4,
+                  r->kind != HEARTH_RECURRENCE_DELTA ? 1
+                  : both                             ? 3
+                                                     : 4,
                   h + (size_t)rows.first * (size_t)w->c->hp->n_embd, rows.n);
 }
 
@@ -377,11 +502,12 @@ void hearth_recurrent_lay_out(struct hearth_recurrent_work *w, int max_rows, int
     w->gate = hearth_arena_take_rows(a, t, steps, out * f32);
     w->decay = hearth_arena_take_rows(a, heads ? t : 0, steps, heads * f32);
     w->beta = hearth_arena_take_rows(a, heads ? t : 0, steps, heads * f32);
-    w->both = hearth_arena_take_rows(a, r->grouped ? t : 0, steps, 2 * heads * f32);
+    w->both = hearth_arena_take_rows(a, r->grouped && r->kind == HEARTH_RECURRENCE_DELTA ? t : 0, steps,
+                                     2 * heads * f32);
     w->max_kept = max_steps > max_seqs ? max_steps : 0;
     const size_t kept = (size_t)w->max_kept * (size_t)r->n_layers;
     w->kept_mixed = hearth_arena_take(a, kept, (size_t)r->n_in * f32);
-    w->kept_weights = hearth_arena_take(a, kept, 2 * heads * f32);
+    w->kept_weights = hearth_arena_take(a, kept, 2 * (size_t)weights_of(r) * f32);
     w->order = hearth_arena_take(a, t, sizeof *w->order);
     w->firsts = hearth_arena_take(a, (size_t)max_seqs + 1, sizeof *w->firsts);
     w->norm_q = hearth_arena_take(a, dim, f32);

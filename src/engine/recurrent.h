@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Layers that do not attend, but know of the tokens before a state of a fixed size (states.h): a short
-// convolution over neighbouring tokens, then the gated delta rule; or the convolution alone, with gates.
+// convolution over neighbouring tokens, then the gated delta rule, or a scan; or the convolution alone, with
+// gates.
 //
 // A sequence's tokens change its state one after the other, in the same order of operations in prompts and in
 // steps. So micro-batches, batch-mates and threads change no bit. Threads share heads, and the rows of their
@@ -16,7 +17,8 @@ struct hearth_recurrent_work {
     const struct hearth_context *c;
     const struct hearth_states *states;
     struct hearth_matmul_work *matmul;
-    float *mixed; // [T x I] projected; then queries, keys and values; then what heads give, over values
+    // [T x I] projected; then queries, keys and values; then what heads give, over values, but of a scan
+    float *mixed;
     float *gate;  // [T x W] then what goes out
     float *decay; // [T x H] how much of the state stays
     float *beta;  // [T x H] how much of what is new comes in

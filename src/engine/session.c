@@ -157,9 +157,10 @@ static void lay_out_matmul(struct hearth_session *s, struct hearth_arena *a)
                  rank = hearth_sparse_mode_rank(&s->mode, s->model);
     const size_t most =
         max_size(max_size(max_size(e, f), max_size(q, dim)), max_size(rank, hearth_ffn_shared(hp)));
-    const size_t widest = max_size(most, (size_t)hp->n_embd_layer);
+    const size_t widest = max_size(max_size(most, (size_t)hp->n_embd_layer), (size_t)hp->n_embd_exp);
     // Only what goes into experts has a row per slot.
-    const size_t row = max_size(hearth_acts_bytes(widest), used * hearth_acts_bytes(max_size(e, f)));
+    const size_t row = max_size(hearth_acts_bytes(widest),
+                                used * hearth_acts_bytes(max_size((size_t)hearth_ffn_width(hp), f)));
     const size_t ranks = hearth_adapters_most_ranks(s->model->adapters);
     // Products of one call: at most four with each row, or gate and up of each expert that it uses.
     const struct hearth_matmul_sizes sizes = {.rows = (size_t)s->limits.max_rows,

@@ -422,7 +422,7 @@ int hearth_states_measure(struct hearth_states *s, const struct hearth_hparams *
     s->n_slots = n_slots ? n_slots : max_seqs + spare(max_seqs);
     s->max_seqs = max_seqs;
     s->conv_bytes = hearth_round_up((size_t)(r->n_taps - 1) * (size_t)r->n_channels * sizeof(float), 64);
-    s->layer_bytes = s->conv_bytes + (size_t)r->n_heads * (size_t)r->dim * (size_t)r->dim * sizeof(float);
+    s->layer_bytes = s->conv_bytes + (size_t)r->n_values * (size_t)r->state * sizeof(float);
     s->slot_bytes = s->layer_bytes * (size_t)r->n_layers;
     return check_size(s, &s->region.size, err);
 }

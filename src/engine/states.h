@@ -45,7 +45,7 @@ struct hearth_states {
     int max_seqs;
     bool keeps; // the session keeps inputs of steps
     // Of a layer's part: inputs of the convolution, [n_taps - 1][n_channels], oldest first; with the heads' states
-    // behind them, [n_heads][dim][dim], a row for each value.
+    // behind them, [n_heads][dim][state], a row for each value.
     size_t conv_bytes, layer_bytes;
     size_t slot_bytes;
     struct hearth_region region;

@@ -208,13 +208,10 @@ static void most_of_part(const struct hearth_session *s, int first, int part, in
     }
 }
 
-// The first layer with experts, behind which all have some.
+// The first layer with experts.
 static int first_layer(const struct hearth_session *s)
 {
-    int first = s->model->hp.n_layer;
-    while (first > 0 && hearth_has_experts(&s->model->hp, first - 1))
-        first--;
-    return first;
+    return hearth_experts_behind(&s->model->hp, -1);
 }
 
 // Of both stages; 0: a piece of it is larger than `largest`.
@@ -243,7 +240,7 @@ uint64_t hearth_through_experts_bytes(const struct hearth_session *s, bool alway
     uint64_t all = 0, most = 0, ignored = 0;
     for (int layer = first; layer < hp->n_layer; layer++) {
         const uint64_t own = hearth_device_experts_bytes(s, layer, &ignored);
-        if (!own)
+        if (!own && hearth_has_experts(hp, layer))
             return 0;
         all += own * (uint64_t)hp->n_expert;
         most = own > most ? own : most;

@@ -37,7 +37,10 @@ enum hearth_dim {
     HEARTH_DIM_REC_HEADS,
     HEARTH_DIM_REC_HEADS_TWICE,
     HEARTH_DIM_REC_HEAD,
-    HEARTH_DIM_RANK, // rank of a predictor: the tensor decides
+    HEARTH_DIM_REC_GROUPS, // of heads that share keys,
+    HEARTH_DIM_REC_GROUP,  // and the values of one
+    HEARTH_DIM_EMBD_EXP,   // M as in struct hearth_layer
+    HEARTH_DIM_RANK,       // rank of a predictor: the tensor decides
     HEARTH_DIM_Q_RANK,
     HEARTH_DIM_LATENT,      // C as in struct hearth_layer
     HEARTH_DIM_LATENT_KEY,  // C + R
@@ -61,14 +64,17 @@ enum hearth_need {
     HEARTH_TWO_STEP_Q,  // or in two
     HEARTH_JOINT,       // required where latent attention has one matrix for keys and values,
     HEARTH_EACH_HEAD,   // or two, which have a matrix per head: [k, n, heads]
-    HEARTH_ATTENDS,     // required in layers with attention, where others are recurrent
-    HEARTH_RECURS,      // required in recurrent layers
-    HEARTH_RECURS_F32,  // same, a matrix that is kept as f32
-    HEARTH_OWN_KEYS,    // required in layers with keys and values of their own,
-    HEARTH_OWN_VALUES,  // and optional there without a window, where values may be keys
-    HEARTH_TOKEN_GIVES, // required where tokens give each layer something beside the stream
-    HEARTH_MAYBE_DENSE, // optional in models without experts
-    HEARTH_MAYBE_EACH   // optional in models with experts: [k, n, experts] in one tensor
+    HEARTH_ATTENDS,     // required in layers with attention, where others are recurrent or do not mix tokens
+    HEARTH_MIXES,       // required in both, where others are feed-forward parts,
+    HEARTH_FEEDS,       // and required in these
+    HEARTH_SMALL_EXPERTS, // required in layers with experts that do not read the stream itself
+    HEARTH_RECURS,        // required in recurrent layers
+    HEARTH_RECURS_F32,    // same, a matrix that is kept as f32
+    HEARTH_OWN_KEYS,      // required in layers with keys and values of their own,
+    HEARTH_OWN_VALUES,    // and optional there without a window, where values may be keys
+    HEARTH_TOKEN_GIVES,   // required where tokens give each layer something beside the stream
+    HEARTH_MAYBE_DENSE,   // optional in models without experts
+    HEARTH_MAYBE_EACH     // optional in models with experts: [k, n, experts] in one tensor
 };
 
 // Whether a binding's tensor holds a matrix per expert.
@@ -124,6 +130,17 @@ struct hearth_binding {
         HEARTH_LAYER("ffn_up_shexp.weight", ffn_up_shared, EMBD, FF_SHARED, SHARED),                         \
         HEARTH_LAYER("ffn_down_shexp.weight", ffn_down_shared, FF_SHARED, EMBD, SHARED)
 
+// A scan (Mamba-2).
+#define HEARTH_LAYER_SCAN                                                                                    \
+    HEARTH_LAYER("ssm_in.weight", rec_in, EMBD, REC_IN, RECURS),                                             \
+        HEARTH_LAYER("ssm_conv1d.weight", rec_conv, REC_TAPS, REC_CHANNELS, RECURS_F32),                     \
+        HEARTH_LAYER("ssm_conv1d.bias", rec_conv_b, REC_CHANNELS, NONE, RECURS),                             \
+        HEARTH_LAYER("ssm_dt.bias", rec_decay_b, REC_HEADS, NONE, RECURS),                                   \
+        HEARTH_LAYER("ssm_a", rec_decay, ONE, REC_HEADS, RECURS_F32),                                        \
+        HEARTH_LAYER("ssm_d", rec_skip, ONE, REC_HEADS, RECURS_F32),                                         \
+        HEARTH_LAYER("ssm_norm.weight", rec_norm, REC_GROUP, REC_GROUPS, RECURS_F32),                        \
+        HEARTH_LAYER("ssm_out.weight", rec_out, REC_VALUES, EMBD, RECURS)
+
 // Tensors that sparse models of any architecture may have (docs/sparse.md). ffn_down_t replaces ffn_down.
 #define HEARTH_LAYER_BY_NEURON HEARTH_LAYER("ffn_down_t.weight", ffn_down_t, EMBD, FF, MAYBE_DENSE)
 #define HEARTH_LAYER_BY_NEURON_EXPERTS                                                                       \
@@ -165,6 +182,7 @@ struct hearth_arch {
     bool token_gives;        // tokens may give each layer something beside the stream
     float rope_theta_window; // as in struct hearth_hparams, unless the file has another
     bool rope_windowed, yarn_exact;         // same
+    bool may_be_still;                      // rope.scaling.finetuned may say that none rotates
     int still_period;                       // of so many layers the last one does not rotate; 0: all do
     bool norm_behind, softmax_choice;       // as in struct hearth_hparams
     bool q_growth;                          // same: the file may say how much
@@ -172,6 +190,8 @@ struct hearth_arch {
     enum hearth_recurrence_kind recurrence; // of the layers that do not attend
     bool rec_grouped;                       // as in struct hearth_recurrence
     bool attn_gated;                        // as in struct hearth_hparams
+    bool one_part;                          // same
+    bool any_eps;      // files may have layer_norm_epsilon alone, which is RMSNorm's then
     bool extra_layers; // nextn_predict_layers of block_count guess tokens ahead: not used
     bool
         dense_by_tensors; // first layers without a router have no experts, where the file does not count them
@@ -181,12 +201,13 @@ struct hearth_arch {
 extern const struct hearth_arch hearth_arch_bailingmoe, hearth_arch_bailingmoe2, hearth_arch_bamboo,
     hearth_arch_deepseek, hearth_arch_deepseek2, hearth_arch_dots1, hearth_arch_ernie, hearth_arch_ernie_moe,
     hearth_arch_exaone_moe, hearth_arch_falcon, hearth_arch_gemma3, hearth_arch_gemma4, hearth_arch_glm4,
-    hearth_arch_glm4moe, hearth_arch_gptoss, hearth_arch_granite, hearth_arch_granitemoe,
-    hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe, hearth_arch_hy_v3, hearth_arch_lfm2,
-    hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_minimax_m2, hearth_arch_mistral3, hearth_arch_olmoe,
-    hearth_arch_opt, hearth_arch_phi3, hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen3,
-    hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next,
-    hearth_arch_seed_oss, hearth_arch_smallthinker, hearth_arch_smollm3;
+    hearth_arch_glm4moe, hearth_arch_gptoss, hearth_arch_granite, hearth_arch_granitehybrid,
+    hearth_arch_granitemoe, hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe, hearth_arch_hy_v3,
+    hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_minimax_m2, hearth_arch_mistral3,
+    hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe, hearth_arch_olmoe, hearth_arch_opt, hearth_arch_phi3,
+    hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe,
+    hearth_arch_qwen3moe, hearth_arch_qwen3next, hearth_arch_seed_oss, hearth_arch_smallthinker,
+    hearth_arch_smollm3;
 
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);

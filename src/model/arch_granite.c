@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The architectures granite and granitemoe: llama; with experts, there may be one that all tokens use beside them. The file
+// The architectures granite, granitemoe and granitehybrid: llama; with experts, there may be one that all tokens use beside them. The file
 // says what embeddings, scores, what layers add and logits are multiplied by.
 #include "model/arch.h"
 
@@ -32,6 +32,25 @@ static const struct hearth_binding layer_moe[] = {
     {0},
 };
 
+// With experts, or without any.
+static const struct hearth_binding layer_hybrid[] = {
+    HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS),
+    HEARTH_LAYER("attn_q.weight", attn_q, EMBD, Q, ATTENDS),
+    HEARTH_LAYER("attn_k.weight", attn_k, EMBD, KV, ATTENDS),
+    HEARTH_LAYER("attn_v.weight", attn_v, EMBD, KV, ATTENDS),
+    HEARTH_LAYER("attn_output.weight", attn_out, Q, EMBD, ATTENDS),
+    HEARTH_LAYER_SCAN,
+    HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
+    HEARTH_LAYER_GATED(DENSE),
+    HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),
+    HEARTH_LAYER_EXPERTS,
+    HEARTH_LAYER_SHARED,
+    HEARTH_LAYER_SPARSE,
+    HEARTH_LAYER_JUMP,
+    HEARTH_LAYER_SPARSE_EXPERTS,
+    {0},
+};
+
 const struct hearth_arch hearth_arch_granite = {
     .name = "granite",
     .positions = HEARTH_POS_ROPE,
@@ -49,4 +68,16 @@ const struct hearth_arch hearth_arch_granitemoe = {
     .scales = true,
     .globals = globals,
     .layer = layer_moe,
+};
+
+const struct hearth_arch hearth_arch_granitehybrid = {
+    .name = "granitehybrid",
+    .positions = HEARTH_POS_ROPE,
+    .activation = HEARTH_ACT_SILU,
+    .expert_renorm = true,
+    .scales = true,
+    .may_be_still = true,
+    .recurrence = HEARTH_RECURRENCE_SCAN,
+    .globals = globals,
+    .layer = layer_hybrid,
 };

@@ -103,6 +103,12 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim, 
         return 2 * (uint64_t)hp->recurrence.n_heads;
     case HEARTH_DIM_REC_HEAD:
         return (uint64_t)hp->recurrence.dim;
+    case HEARTH_DIM_REC_GROUPS:
+        return (uint64_t)hp->recurrence.n_keys;
+    case HEARTH_DIM_REC_GROUP:
+        return (uint64_t)(hp->recurrence.n_keys ? hp->recurrence.n_values / hp->recurrence.n_keys : 0);
+    case HEARTH_DIM_EMBD_EXP:
+        return (uint64_t)hearth_ffn_width(hp);
     case HEARTH_DIM_RANK:
         break;
     }
@@ -289,9 +295,9 @@ static bool applies(const struct hearth_binding *b, const struct hearth_hparams 
     switch (b->need) {
     case HEARTH_DENSE:
     case HEARTH_MAYBE_DENSE:
-        return hp->n_expert == 0;
+        return hp->n_expert == 0 && hearth_feeds(hp, layer);
     case HEARTH_LEADING:
-        return !experts;
+        return !experts && hearth_feeds(hp, layer);
     case HEARTH_SHARED:
         return experts && hp->n_ff_shared;
     case HEARTH_EXPERTS:
@@ -308,7 +314,13 @@ static bool applies(const struct hearth_binding *b, const struct hearth_hparams 
     case HEARTH_EACH_HEAD:
         return !hp->latent.joint;
     case HEARTH_ATTENDS:
-        return !hearth_is_recurrent(hp, layer);
+        return hearth_attends(hp, layer);
+    case HEARTH_MIXES:
+        return hearth_mixes(hp, layer);
+    case HEARTH_FEEDS:
+        return hearth_feeds(hp, layer);
+    case HEARTH_SMALL_EXPERTS:
+        return experts && hp->n_embd_exp;
     case HEARTH_RECURS:
     case HEARTH_RECURS_F32:
         return hearth_is_recurrent(hp, layer);

@@ -28,6 +28,12 @@ static inline int hearth_ffn_used(const struct hearth_hparams *hp)
     return hp->n_expert ? hp->n_expert_used : 1;
 }
 
+// Elements that a token's feed-forward part, or each of its experts, reads and gives.
+static inline int hearth_ffn_width(const struct hearth_hparams *hp)
+{
+    return hp->n_embd_exp ? hp->n_embd_exp : hp->n_embd;
+}
+
 // The widest part of a model with experts that all tokens go through; 0: there is none.
 static inline size_t hearth_ffn_shared(const struct hearth_hparams *hp)
 {

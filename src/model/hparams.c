@@ -1,63 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Hyper-parameters: read from the metadata under "<arch>.", and checked so that sizes computed from them fit.
-#include "model/arch.h"
+#include "model/hparams.h"
 
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
-
-#define MAX_DIM   (1 << 20)
-#define MAX_HEADS 4096
-
-struct reader {
-    const struct hearth_gguf *g;
-    const char *arch;
-    struct hearth_error *err;
-};
-
-struct key {
-    char text[128];
-};
-
-static struct key key_of(const struct reader *r, const char *name)
-{
-    struct key k;
-    snprintf(k.text, sizeof k.text, "%s.%s", r->arch, name);
-    return k;
-}
-
-// Reads "<arch>.<name>", an integer in low..high. *out keeps its value if an optional key is absent.
-static int read_range(const struct reader *r, const char *name, bool required, int low, int high, int *out)
-{
-    struct key key = key_of(r, name);
-    uint32_t value = (uint32_t)*out;
-    int rc = hearth_gguf_u32_of_layers(r->g, key.text, required, &value, r->err);
-    if (rc)
-        return rc;
-    if (value > (uint32_t)high || (int)value < low)
-        return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s is %u, must be %d to %d", hearth_gguf_path(r->g),
-                           key.text, value, low, high);
-    *out = (int)value;
-    return HEARTH_OK;
-}
-
-static int read_size(const struct reader *r, const char *name, int max, int *out)
-{
-    return read_range(r, name, true, 1, max, out);
-}
-
-// Reads a number in low..high. *out keeps its value if the key is absent.
-static int read_float(const struct reader *r, const char *name, bool required, float low, float high,
-                      float *out)
-{
-    struct key key = key_of(r, name);
-    int rc = hearth_gguf_f32(r->g, key.text, required, out, r->err);
-    if (!rc && !(*out >= low && *out <= high))
-        return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s is %g, must be a number from %g to %g",
-                           hearth_gguf_path(r->g), key.text, (double)*out, (double)low, (double)high);
-    return rc;
-}
 
 static int cut(struct hearth_str s)
 {
@@ -108,34 +55,6 @@ static int read_latent(const struct reader *r, struct hearth_hparams *hp)
     return HEARTH_OK;
 }
 
-// Key/value heads of the layers that attend: where others are convolutions, these have 0 of them.
-static int read_kv_heads(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
-{
-    if (arch->window_heads) // read_window_heads() does
-        return HEARTH_OK;
-    const struct key key = key_of(r, "attention.head_count_kv");
-    const struct hearth_gguf_kv *kv = hearth_gguf_find(r->g, key.text);
-    struct hearth_recurrence *rec = &hp->recurrence;
-    int64_t heads = 0;
-    if (arch->recurrence != HEARTH_RECURRENCE_CONV || !kv || kv->type != HEARTH_GGUF_ARRAY || kv->strings)
-        return read_range(r, "attention.head_count_kv", false, 1, MAX_HEADS, &hp->n_head_kv);
-    if (kv->count < (uint64_t)hp->n_layer)
-        return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s must say it of each layer",
-                           hearth_gguf_path(r->g), key.text);
-    for (int i = 0; i < hp->n_layer; i++) {
-        const int64_t own = hearth_gguf_kv_i64(kv, (uint64_t)i);
-        rec->layers[i / 64] |= (uint64_t)(own == 0) << (i % 64);
-        rec->n_layers += own == 0;
-        if (own < 0 || own > MAX_HEADS || (own && heads && own != heads))
-            return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
-                               "%s: %s is %lld in layer %d, where it must be 0 or the same in all layers",
-                               hearth_gguf_path(r->g), key.text, (long long)own, i);
-        heads = own ? own : heads;
-    }
-    hp->n_head_kv = heads ? (int)heads : hp->n_head_kv;
-    return HEARTH_OK;
-}
-
 static int read_sizes(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     int rc = read_size(r, "context_length", INT_MAX, &hp->n_ctx_train);
@@ -157,7 +76,7 @@ static int read_sizes(const struct reader *r, const struct hearth_arch *arch, st
     if (hp->head_dim < 1)
         return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: embedding_length %d is less than head_count %d",
                            hearth_gguf_path(r->g), hp->n_embd, hp->n_head);
-    rc = read_kv_heads(r, arch, hp);
+    rc = hearth_kv_heads_read(r, arch, hp);
     if (!rc)
         rc = read_range(r, "attention.key_length", false, 1, 4096, &hp->head_dim);
     int value_dim = hp->head_dim;
@@ -199,25 +118,6 @@ static int read_windows(const struct reader *r, const struct hearth_arch *arch, 
         hp->windowed[i / 64] |= (uint64_t)is << (i % 64);
     }
     return rc;
-}
-
-// Of a layer, what a key says that has a number for each or one for all.
-static int64_t number_of(const struct hearth_gguf_kv *kv, int layer)
-{
-    return hearth_gguf_kv_i64(kv, kv->type == HEARTH_GGUF_ARRAY ? (uint64_t)layer : 0);
-}
-
-// Finds such a key; *found is NULL where there is none.
-static int find_of_layers(const struct reader *r, const char *name, const struct hearth_hparams *hp,
-                          const struct hearth_gguf_kv **found)
-{
-    const struct key key = key_of(r, name);
-    const struct hearth_gguf_kv *kv = *found = hearth_gguf_find(r->g, key.text);
-    const bool numbers = kv && !kv->strings && kv->type != HEARTH_GGUF_STRING;
-    if (!kv || (numbers && (kv->type != HEARTH_GGUF_ARRAY || kv->count >= (uint64_t)hp->n_layer)))
-        return HEARTH_OK;
-    return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s must be a number, or one for each layer",
-                       hearth_gguf_path(r->g), key.text);
 }
 
 // Heads of layers with a window, and how many of keys and values the others have; all may be the same.
@@ -346,79 +246,6 @@ static int read_groups(const struct reader *r, const struct hearth_arch *arch, s
     return rc;
 }
 
-// The layers that attend: every n-th, or those that the file says.
-static int read_recurrent_layers(const struct reader *r, struct hearth_hparams *hp)
-{
-    const struct key key = key_of(r, "attention.recurrent_layers");
-    const struct hearth_gguf_kv *kv = hearth_gguf_find(r->g, key.text);
-    struct hearth_recurrence *rec = &hp->recurrence;
-    int interval = 4;
-    if (kv && (kv->type != HEARTH_GGUF_ARRAY || kv->strings || kv->count < (uint64_t)hp->n_layer))
-        return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s must say it of each layer",
-                           hearth_gguf_path(r->g), key.text);
-    const int rc = read_range(r, "full_attention_interval", false, 1, HEARTH_MAX_LAYERS, &interval);
-    for (int i = 0; i < hp->n_layer && !rc; i++) {
-        const bool is = kv ? hearth_gguf_kv_i64(kv, (uint64_t)i) != 0 : (i + 1) % interval != 0;
-        rec->layers[i / 64] |= (uint64_t)is << (i % 64);
-        rec->n_layers += is;
-    }
-    return rc;
-}
-
-// The sizes that the state of a gated delta rule has.
-static int read_delta(const struct reader *r, struct hearth_hparams *hp)
-{
-    struct hearth_recurrence *rec = &hp->recurrence;
-    int inner = 0;
-    int rc = read_range(r, "ssm.conv_kernel", true, 2, 16, &rec->n_taps);
-    if (!rc)
-        rc = read_size(r, "ssm.state_size", 1024, &rec->dim);
-    if (!rc)
-        rc = read_size(r, "ssm.group_count", MAX_HEADS, &rec->n_keys);
-    if (!rc)
-        rc = read_size(r, "ssm.time_step_rank", MAX_HEADS, &rec->n_heads);
-    if (!rc)
-        rc = read_size(r, "ssm.inner_size", MAX_DIM, &inner);
-    if (rc)
-        return rc;
-    if (rec->n_heads % rec->n_keys || inner != rec->n_heads * rec->dim)
-        return hearth_fail(r->err, HEARTH_E_FORMAT,
-                           "%s: recurrent layers of %d values cannot have %d heads of %d, for %d of keys",
-                           hearth_gguf_path(r->g), inner, rec->n_heads, rec->dim, rec->n_keys);
-    if (rec->dim % 16)
-        return hearth_fail(
-            r->err, HEARTH_E_UNSUPPORTED,
-            "%s: heads of %d elements (ssm.state_size) are not supported, only multiples of 16",
-            hearth_gguf_path(r->g), rec->dim);
-    rec->n_in = rec->n_channels = (2 * rec->n_keys + rec->n_heads) * rec->dim;
-    rec->n_values = rec->n_heads * rec->dim;
-    return HEARTH_OK;
-}
-
-// The sizes of a short convolution. Which layers have one, the heads of keys have said.
-static int read_conv(const struct reader *r, struct hearth_hparams *hp)
-{
-    struct hearth_recurrence *rec = &hp->recurrence;
-    rec->n_in = 3 * hp->n_embd;
-    rec->n_channels = rec->n_values = hp->n_embd;
-    return read_range(r, "shortconv.l_cache", true, 2, 16, &rec->n_taps);
-}
-
-static int read_recurrence(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
-{
-    hp->recurrence.kind = arch->recurrence;
-    hp->recurrence.grouped = arch->rec_grouped;
-    hp->attn_gated = arch->attn_gated;
-    if (arch->recurrence == HEARTH_RECURRENCE_NONE)
-        return HEARTH_OK;
-    const bool delta = arch->recurrence == HEARTH_RECURRENCE_DELTA;
-    const int rc = delta ? read_recurrent_layers(r, hp) : HEARTH_OK;
-    if (!rc && hp->recurrence.n_layers == hp->n_layer)
-        return hearth_fail(r->err, HEARTH_E_UNSUPPORTED, "%s: no layer has attention, which is not supported",
-                           hearth_gguf_path(r->g));
-    return rc ? rc : delta ? read_delta(r, hp) : read_conv(r, hp);
-}
-
 // How scores become weights.
 static int read_gating(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
@@ -500,6 +327,8 @@ static int read_experts(const struct reader *r, const struct hearth_arch *arch, 
         rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                          "%s: experts in one of %d layers (interleave_moe_layer_step) are not supported",
                          hearth_gguf_path(r->g), step);
+    if (!rc && hearth_arch_has_need(arch, HEARTH_SMALL_EXPERTS))
+        rc = read_range(r, "moe_latent_size", false, 0, MAX_DIM, &hp->n_embd_exp);
     if (!rc && hp->n_dense && !hp->n_ff)
         rc = hearth_fail(r->err, HEARTH_E_FORMAT,
                          "%s: feed_forward_length is missing for %d layers without experts",
@@ -542,12 +371,37 @@ static int read_widths(const struct reader *r, struct hearth_hparams *hp)
     return HEARTH_OK;
 }
 
+// Neurons of feed-forward parts where other layers have 0 of them.
+static int read_some_ff(const struct reader *r, struct hearth_hparams *hp)
+{
+    const struct hearth_gguf_kv *kv;
+    const int rc = find_of_layers(r, "feed_forward_length", hp, &kv);
+    for (int i = 0; i < hp->n_layer && kv && !rc; i++) {
+        const int64_t own = number_of(kv, i);
+        if (!own)
+            continue;
+        if (own < 1 || own > 4 * MAX_DIM || (hp->n_ff && own != hp->n_ff))
+            return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                               "%s: %s is %lld in layer %d, where it must be 0 or the same in all layers",
+                               hearth_gguf_path(r->g), key_of(r, "feed_forward_length").text, (long long)own,
+                               i);
+        hp->n_ff = (int)own;
+    }
+    if (!rc && !hp->n_feeding)
+        return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                           "%s: no layer has a feed-forward part, which is not supported",
+                           hearth_gguf_path(r->g));
+    return rc;
+}
+
 static int read_ffn(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     int rc = read_range(r, "expert_count", false, 0, HEARTH_MAX_EXPERTS, &hp->n_expert);
     if (!rc && arch->token_gives)
         rc = read_range(r, "embedding_length_per_layer_input", false, 0, 4096, &hp->n_embd_layer);
-    if (!rc && arch->borrows && !hp->n_expert)
+    if (!rc && arch->one_part)
+        rc = read_some_ff(r, hp);
+    else if (!rc && arch->borrows && !hp->n_expert)
         rc = read_widths(r, hp);
     else if (!rc)
         rc = read_range(r, "feed_forward_length", !hp->n_expert, !hp->n_expert, 4 * MAX_DIM, &hp->n_ff);
@@ -601,8 +455,16 @@ static int read_yarn(const struct reader *r, const struct hearth_arch *arch, str
 static int read_rotation_of_layers(const struct reader *r, const struct hearth_arch *arch,
                                    struct hearth_hparams *hp)
 {
-    for (int i = 0; arch->still_period && i < hp->n_layer; i++)
-        hp->still[i / 64] |= (uint64_t)((i + 1) % arch->still_period == 0) << (i % 64);
+    bool turns = true;
+    if (arch->may_be_still) {
+        const int rc =
+            hearth_gguf_bool(r->g, key_of(r, "rope.scaling.finetuned").text, false, &turns, r->err);
+        if (rc)
+            return rc;
+    }
+    const int period = turns ? arch->still_period : 1;
+    for (int i = 0; period && i < hp->n_layer; i++)
+        hp->still[i / 64] |= (uint64_t)((i + 1) % period == 0) << (i % 64);
     hp->norm_behind = arch->norm_behind;
     hp->q_growth_step = hp->yarn.n_ctx_orig;
     return arch->q_growth ? read_float(r, "attention.temperature_scale", false, 0.0f, 1e3f, &hp->q_growth)
@@ -689,9 +551,10 @@ static int read_norm(const struct reader *r, const struct hearth_arch *arch, str
 {
     hp->layer_norm = arch->layer_norm;
     hp->norm_eps = 1e-5f;
-    return arch->layer_norm
-               ? read_float(r, "attention.layer_norm_epsilon", false, 0.0f, 1.0f, &hp->norm_eps)
-               : read_float(r, "attention.layer_norm_rms_epsilon", true, 0.0f, 1.0f, &hp->norm_eps);
+    const char *own = "attention.layer_norm_epsilon", *rms = "attention.layer_norm_rms_epsilon";
+    if (arch->layer_norm || (arch->any_eps && !hearth_gguf_find(r->g, key_of(r, rms).text)))
+        return read_float(r, own, !arch->layer_norm, 0.0f, 1.0f, &hp->norm_eps);
+    return read_float(r, rms, true, 0.0f, 1.0f, &hp->norm_eps);
 }
 
 static const char *const activation_names[] = {
@@ -819,7 +682,7 @@ int hearth_hparams_read(struct hearth_hparams *hp, const struct hearth_arch *arc
     if (!rc)
         rc = read_ffn(&r, arch, hp);
     if (!rc)
-        rc = read_recurrence(&r, arch, hp);
+        rc = hearth_recurrence_read(&r, arch, hp);
     if (!rc)
         rc = read_positions(&r, arch, hp);
     if (!rc)

@@ -81,6 +81,8 @@ struct hearth_layer {
     struct hearth_weight ffn_choice_b;                     // [X] counts in their choice, not in their weights
     struct hearth_weight ffn_gate_exps, ffn_up_exps, ffn_down_exps;       // X times [F x E] [F x E] [E x F]
     struct hearth_weight ffn_gate_exps_b, ffn_up_exps_b, ffn_down_exps_b; // X times [F] [F] [E]
+    struct hearth_weight ffn_exps_in,
+        ffn_exps_out;                      // [M x E] [E x M] around experts that read M elements, or none
     struct hearth_weight ffn_gate_up_exps; // X times [2 F x E] where the file has them fused
     struct hearth_weight ffn_gate_shared, ffn_up_shared, ffn_down_shared; // [S x E] [S x E] [E x S]
     struct hearth_weight ffn_router_shared; // [E] its product's sigmoid is the shared expert's weight
@@ -93,14 +95,17 @@ struct hearth_layer {
     struct hearth_weight token_gate, token_out, token_post_norm; // [P x E] [E x P] [E]
 
     // Recurrent layers (struct hearth_recurrence), with I rows that are projected, C channels of K taps, W
-    // values in H heads of R. In their place the others have attn_q to attn_out.
+    // values in H heads of R, G groups of these. In their place the others have attn_q to attn_out.
     struct hearth_weight rec_in, rec_gate;    // [I x E] [W x E]
     struct hearth_weight rec_beta, rec_alpha; // [H x E] what is learned, and what is forgotten, of a token,
     struct hearth_weight rec_both;            // or [2 H x E]: those of heads that share keys side by side
     struct hearth_weight rec_conv;            // [C x K] as f32, the last tap is the token's own
     struct hearth_weight rec_decay, rec_decay_b; // [H] factor, below 0, and bias of what is forgotten
-    struct hearth_weight rec_norm;               // [R] RMSNorm of each head's output
-    struct hearth_weight rec_out;                // [E x W]
+    struct hearth_weight rec_conv_b,
+        rec_skip;                  // [C] bias of the convolution, [H x 1] how much of the input goes
+                                   // past the state
+    struct hearth_weight rec_norm; // [R] RMSNorm of each head's output, or [G x W / G] of a group's
+    struct hearth_weight rec_out;  // [E x W]
 
     // Sparse models (docs/sparse.md): what is added to the output for the neurons that are left out, a product
     // of the part's input, or none; down by neuron, in place of ffn_down; and the predictor. R differs by layer.
@@ -179,18 +184,21 @@ enum hearth_gating { HEARTH_GATING_SOFTMAX, HEARTH_GATING_SIGMOID };
 enum hearth_recurrence_kind {
     HEARTH_RECURRENCE_NONE,
     HEARTH_RECURRENCE_DELTA, // a short convolution, then the gated delta rule: arXiv 2412.06464
-    HEARTH_RECURRENCE_CONV   // a short convolution alone, with a gate before it and one behind it
+    HEARTH_RECURRENCE_CONV,  // a short convolution alone, with a gate before it and one behind it
+    HEARTH_RECURRENCE_SCAN   // a short convolution, then a scan whose states fade: arXiv 2405.21060 (Mamba-2)
 };
 
 struct hearth_recurrence {
     enum hearth_recurrence_kind kind;
     int n_taps;          // of the convolution: the token and n_taps - 1 before it
-    int n_in;            // elements that are projected: delta, the channels; conv, gate, gate, channels
+    int n_in;            // elements that are projected: delta, the channels; conv, gate, gate, channels;
+                         // scan, the gates of values, channels (values, keys, queries), a step for each head
     int n_channels;      // of the convolution
     int n_values;        // elements that go out: n_heads * dim, or the channels
-    int n_keys, n_heads; // delta: heads of queries and keys, and of values: a multiple
+    int n_keys, n_heads; // delta, scan: heads of queries and keys, and of values: a multiple
     bool grouped;        // those of values that share one of keys lie side by side
-    int dim;             // elements of each head
+    int dim;             // elements of each head of values
+    int state;           // and of each of keys: what a value has in a state
     uint64_t layers[HEARTH_MAX_LAYERS / 64]; // a bit each: it is recurrent
     int n_layers;                            // how many are
 };
@@ -224,11 +232,15 @@ struct hearth_hparams {
     int n_ff;        // of a dense part, the widest; 0 when all is in experts
     int n_ff_narrow; // of some layers; 0: all have n_ff
     uint64_t narrow[HEARTH_MAX_LAYERS / 64]; // by layer, a bit each: it is one of these
+    bool one_part;                           // a layer mixes tokens, or is a feed-forward part:
+    uint64_t feeds[HEARTH_MAX_LAYERS / 64];  // by layer, a bit each: it is that,
+    int n_feeding;                           // how many are
     int n_embd_layer;                        // of what tokens give each layer beside the stream; 0: nothing
 
     int n_expert, n_expert_used, n_ff_exp; // 0 in a dense model
     int n_dense;                           // of a model with experts: the first layers, which have none
-    int n_ff_shared;                       // of the expert that all tokens use; 0: there is none
+    int n_embd_exp;  // of what experts read and give, where that is made of the stream; 0: it is that
+    int n_ff_shared; // of the expert that all tokens use; 0: there is none
     enum hearth_gating expert_gating;
     bool expert_renorm;        // the chosen experts' weights are scaled to add up to 1
     float expert_scale;        // and then multiplied by this
@@ -358,10 +370,25 @@ static inline int hearth_key_head_of(const struct hearth_recurrence *r, int head
     return r->grouped ? head / (r->n_heads / r->n_keys) : head % r->n_keys;
 }
 
+// Whether the layer has a feed-forward part, and whether anything before that, in which tokens meet.
+static inline bool hearth_feeds(const struct hearth_hparams *hp, int layer)
+{
+    return !hp->one_part || (hp->feeds[layer / 64] >> (layer % 64) & 1);
+}
+static inline bool hearth_mixes(const struct hearth_hparams *hp, int layer)
+{
+    return !hp->one_part || !hearth_feeds(hp, layer);
+}
+
 // Whether the layer is recurrent: it does not attend, and has no part in the KV cache.
 static inline bool hearth_is_recurrent(const struct hearth_hparams *hp, int layer)
 {
     return hp->recurrence.layers[layer / 64] >> (layer % 64) & 1;
+}
+
+static inline bool hearth_attends(const struct hearth_hparams *hp, int layer)
+{
+    return hearth_mixes(hp, layer) && !hearth_is_recurrent(hp, layer);
 }
 
 // How many of the layers before this one are recurrent.
@@ -383,7 +410,15 @@ static inline bool hearth_is_relu(const struct hearth_hparams *hp)
 // Whether the layer has experts.
 static inline bool hearth_has_experts(const struct hearth_hparams *hp, int layer)
 {
-    return hp->n_expert && layer >= hp->n_dense;
+    return hp->n_expert && layer >= hp->n_dense && hearth_feeds(hp, layer);
+}
+
+// The first layer behind this one that has experts; n_layer: there is none.
+static inline int hearth_experts_behind(const struct hearth_hparams *hp, int layer)
+{
+    for (layer++; layer < hp->n_layer && !hearth_has_experts(hp, layer);)
+        layer++;
+    return layer;
 }
 
 struct hearth_arch;

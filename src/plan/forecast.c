@@ -94,9 +94,10 @@ void hearth_workload_make(struct hearth_workload *out, const struct hearth_model
     for (int i = 0; i < m->hp.n_layer; i++) {
         const struct hearth_layer *l = &m->weights.layers[i];
         const struct hearth_weight *const whole[] = {
-            &l->attn_q,     &l->attn_k,    &l->attn_v,    &l->attn_q_a,   &l->attn_q_up, &l->attn_kv_a,
-            &l->attn_kv_up, &l->attn_k_up, &l->attn_v_up, &l->attn_out,   &l->rec_in,    &l->rec_gate,
-            &l->rec_alpha,  &l->rec_beta,  &l->rec_out,   &l->ffn_router, &l->ffn_linear};
+            &l->attn_q,     &l->attn_k,     &l->attn_v,      &l->attn_q_a,    &l->attn_q_up,
+            &l->attn_kv_a,  &l->attn_kv_up, &l->attn_k_up,   &l->attn_v_up,   &l->attn_out,
+            &l->rec_in,     &l->rec_gate,   &l->rec_alpha,   &l->rec_beta,    &l->rec_out,
+            &l->ffn_router, &l->ffn_linear, &l->ffn_exps_in, &l->ffn_exps_out};
         for (size_t w = 0; w < sizeof whole / sizeof *whole; w++)
             add_to(out->whole, whole[w], 1);
         add_ffn(out, m, l, sparsity, density[i]);
@@ -259,6 +260,8 @@ static void read_experts(const struct hearth_forecast_params *f, uint64_t lent, 
         each += (double)b->expert_bytes[i];
     const uint32_t more = (uint32_t)((double)lent / each); // to all layers alike
     for (uint32_t i = 0; i < b->n_layers; i++) {
+        if (!b->expert_bytes[i]) // the layer has none
+            continue;
         const uint32_t slots = f->plan->layer_experts + (i < f->plan->more_experts) + more;
         const double missed = slots >= b->n_experts ? 0 : hearth_activity_missed(&a, slots, b->n_experts);
         r->asked += a.used;

@@ -18,7 +18,7 @@
 // Rows of experts' inputs that are handed out together, where there are so many: then slots are let go.
 #define GROUP_ROWS 64
 
-#define EXPERT_PARTS 3 // gate, up, down
+#define EXPERT_PARTS 3 // gate, up, down; experts without a gate have nothing in its place
 
 // One of the matrices that the experts of a layer consist of.
 struct expert_part {
@@ -35,6 +35,7 @@ struct expert_layer {
     struct expert_part parts[EXPERT_PARTS];
     size_t slot_bytes;
     uint8_t *slots; // its own; slot_bytes apart
+    uint32_t half;  // of the visits: layers with experts take turns
 };
 
 // Where an expert of a layer that is being computed, or read ahead, is.
@@ -62,7 +63,7 @@ struct experts_state {
     uint32_t *lent_to; // [n_layers x n_experts] a place's layer
     uint32_t
         *place_of; // [n_layers x n_experts] the place of a layer's first slot behind its quota, and so on
-    struct visit *visits;      // [2 n_experts] of a layer and of the next
+    struct visit *visits;      // [2 n_experts] of a layer and of the next that has experts
     uint32_t layer;            // that is being visited
     struct hearth_want *wants; // the caller's,
     int *order, *counts;       // [n_experts] their experts, and rows of each
@@ -97,21 +98,34 @@ static uint64_t page_of(const struct experts_state *x)
     return align > HEARTH_IMAGE_PAGE ? align : HEARTH_IMAGE_PAGE;
 }
 
+static uint32_t half_of(const struct experts_state *x, uint32_t layer)
+{
+    return x->layers[layer].half;
+}
+
 static struct visit *visits_of(const struct experts_state *x, uint32_t layer)
 {
-    return x->visits + layer % 2 * x->n_experts;
+    return x->visits + half_of(x, layer) * x->n_experts;
+}
+
+// The layer whose experts are read ahead.
+static uint32_t next_layer(const struct experts_state *x)
+{
+    return (uint32_t)hearth_experts_behind(&x->setup.model->hp, (int)x->layer);
 }
 
 static void start_reading(struct experts_state *x, uint32_t layer, uint32_t expert)
 {
     const struct expert_layer *l = &x->layers[layer];
     struct visit *v = &visits_of(x, layer)[expert];
+    uint32_t n = 0;
     for (int part = 0; part < EXPERT_PARTS; part++) {
         const struct expert_part *p = &l->parts[part];
-        v->extents[part] = hearth_extent_of(tensor_of(p, expert)->shard, offset_of(p, expert), p->bytes,
-                                            page_of(x), v->slot + p->at);
+        if (p->bytes)
+            v->extents[n++] = hearth_extent_of(tensor_of(p, expert)->shard, offset_of(p, expert), p->bytes,
+                                               page_of(x), v->slot + p->at);
     }
-    v->job = (struct hearth_reader_job){.extents = v->extents, .n = EXPERT_PARTS};
+    v->job = (struct hearth_reader_job){.extents = v->extents, .n = n};
     hearth_reader_start(x->setup.reader, &v->job);
 }
 
@@ -145,7 +159,9 @@ static void drop_ahead(struct experts_state *x, uint32_t half, bool all)
 // Reads what the next layer will probably want, as far as there are slots.
 static void ask_ahead(struct experts_state *x)
 {
-    const uint32_t layer = x->layer + 1;
+    if (x->guess_at == x->n_guess)
+        return;
+    const uint32_t layer = next_layer(x);
     for (; x->guess_at < x->n_guess; x->guess_at++) {
         const uint32_t expert = (uint32_t)x->guess[x->guess_at];
         struct visit *v = &visits_of(x, layer)[expert];
@@ -158,8 +174,8 @@ static void ask_ahead(struct experts_state *x)
             continue;
         v->slot = address_of(x, layer, &slot);
         v->ahead = true;
-        x->n_ahead[layer % 2]++;
-        x->ahead_layer[layer % 2] = layer;
+        x->n_ahead[half_of(x, layer)]++;
+        x->ahead_layer[half_of(x, layer)] = layer;
         x->read_ahead += x->in_step;
         start_reading(x, layer, expert);
     }
@@ -173,8 +189,8 @@ static void ask(struct experts_state *x)
         struct visit *v = &visits_of(x, x->layer)[expert];
         struct hearth_expert_slot slot;
         enum hearth_expert_request got = hearth_expert_cache_request(x->cache, x->layer, expert, &slot);
-        if (got == HEARTH_EXPERT_NO_ROOM && x->n_ahead[x->layer % 2]) {
-            drop_ahead(x, x->layer % 2, true); // in vain, perhaps, and slots are needed
+        if (got == HEARTH_EXPERT_NO_ROOM && x->n_ahead[half_of(x, x->layer)]) {
+            drop_ahead(x, half_of(x, x->layer), true); // in vain, perhaps, and slots are needed
             got = hearth_expert_cache_request(x->cache, x->layer, expert, &slot);
         }
         if (got == HEARTH_EXPERT_NO_ROOM)
@@ -183,7 +199,7 @@ static void ask(struct experts_state *x)
         if (v->ahead) {
             v->ahead = false;
             v->reading = true;
-            x->n_ahead[x->layer % 2]--;
+            x->n_ahead[half_of(x, x->layer)]--;
             x->ahead_used += x->in_step;
             continue;
         }
@@ -239,9 +255,10 @@ static void request(void *state, const struct hearth_request *r)
     struct experts_state *x = state;
     // What was read in vain for the layer before, or for one that an evaluation did not get to.
     x->layer = (uint32_t)r->layer;
-    drop_ahead(x, (x->layer + 1) % 2, true);
-    if (x->ahead_layer[x->layer % 2] != x->layer)
-        drop_ahead(x, x->layer % 2, true);
+    const uint32_t half = half_of(x, x->layer);
+    drop_ahead(x, !half, true);
+    if (x->ahead_layer[half] != x->layer)
+        drop_ahead(x, half, true);
     x->in_step = r->phase == HEARTH_PHASE_STEP;
     x->wants = r->wants;
     x->n_used = x->left = (int)r->n;
@@ -264,7 +281,7 @@ static bool takes_hints(const void *state, int layer, enum hearth_phase phase, e
 
 static void guess(struct experts_state *x, int expert)
 {
-    if (hearth_expert_cache_has(x->cache, x->layer + 1, (uint32_t)expert))
+    if (hearth_expert_cache_has(x->cache, next_layer(x), (uint32_t)expert))
         return;
     for (int i = 0; i < x->n_guess; i++)
         if (x->guess[i] == expert)
@@ -320,7 +337,8 @@ static void point_want(const struct experts_state *x, struct hearth_want *want, 
     struct hearth_weight *const weights[] = {&want->gate, &want->up, &want->down};
     for (int part = 0; part < EXPERT_PARTS; part++) {
         const struct expert_part *p = &x->layers[x->layer].parts[part];
-        weights[part]->data = slot + p->at + (offset_of(p, (uint32_t)expert) & mask);
+        if (p->bytes)
+            weights[part]->data = slot + p->at + (offset_of(p, (uint32_t)expert) & mask);
     }
 }
 
@@ -365,7 +383,7 @@ static int gather_group(struct experts_state *x, int i)
 // ahead.
 static void give_up(struct experts_state *x)
 {
-    const uint32_t half = x->layer % 2;
+    const uint32_t half = half_of(x, x->layer);
     drop_ahead(x, 0, false);
     drop_ahead(x, 1, false);
     x->ahead_layer[half] = x->layer;
@@ -411,7 +429,7 @@ static void done(void *state, struct hearth_want *wants, uint32_t n)
     x->left -= (int)n;
     if (x->left)
         return;
-    drop_ahead(x, x->layer % 2, false);
+    drop_ahead(x, half_of(x, x->layer), false);
     ask(x);
 }
 
@@ -499,6 +517,8 @@ static int find_layer(struct experts_state *x, int layer, struct hearth_error *e
     const uint64_t mask = page_of(x) - 1;
     for (int part = 0; part < EXPERT_PARTS; part++) {
         struct expert_part *p = &l->parts[part];
+        if (part == 0 && !hearth_has(weights[part]))
+            continue;
         p->item = hearth_item_of(m, weights[part]);
         if (!hearth_has(weights[part]) || !p->item->of_experts)
             return hearth_fail(err, HEARTH_E_INVALID, "%s: layer %d has no experts", m->info.path, layer);
@@ -544,8 +564,13 @@ static int open_experts(void **state, const struct hearth_source_setup *setup, s
     if (!x->layers || !x->quota || !x->expert_bytes || !x->visits || !x->guess || !x->order || !x->counts)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the list of experts");
     int rc = HEARTH_OK;
-    for (int i = hp->n_dense; i < hp->n_layer && !rc; i++)
+    uint32_t half = 0;
+    for (int i = 0; i < hp->n_layer && !rc; i++) {
+        if (!hearth_has_experts(hp, i))
+            continue;
+        x->layers[i].half = half = !half;
         rc = find_layer(x, i, err);
+    }
     return rc;
 }
 

@@ -57,7 +57,7 @@ static bool is_changed(const char *tensor, uint64_t rows)
     static const char *const others[] = {
         "norm",          "conv1d",     "shortconv.conv", "attn_k_b.",       "attn_v_b.", "attn_kv_b.",
         "position_embd", "rope_freqs", ".bias",          "ssm_a",           "sinks",     "fc1",
-        "fc2",           "ffn_down_t", "rope_factors",   "per_layer_token", "scale"};
+        "fc2",           "ffn_down_t", "rope_factors",   "per_layer_token", "scale",     "ssm_d"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strstr(tensor, others[i]) && !strstr(tensor, "ssm_alpha"))
             return false;
@@ -239,6 +239,13 @@ static const struct made kinds[] = {
      .shared = true,
      .set = {{"expert_shared_feed_forward_length", 'u', MADE_F_SHARED, NULL}}},
     {.arch = "lfm2"},
+    {.arch = "granitehybrid"},
+    {.arch = "nemotron_h"},
+    {.arch = "nemotron_h_moe",
+     .experts = true,
+     .shared = true,
+     .small = true,
+     .set = {{"expert_shared_feed_forward_length", 'u', MADE_F_SHARED, NULL}}},
     {.arch = "deepseek2", .two_step_q = true},
 };
 

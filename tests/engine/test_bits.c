@@ -587,8 +587,9 @@ static void check_golden(struct subject *m, int at)
                  {"ernie", 4},       {"glm4.", 4},         {"granite.", 4},  {"hunyuan", 4},
                  {"minimax-m2.", 4}, {"mistral3.", 4},     {"olmoe.", 4},    {"qwen2moe.", 4},
                  {"seed-oss.", 4},   {"smollm3.", 4},      {"jump.", 5},     {"bailing", 6},
-                 {"deepseek.", 6},   {"exaone-moe.", 6},   {"hy-v3.", 6},    {"solar-open.", 6}};
-    static int turns[7];
+                 {"deepseek.", 6},   {"exaone-moe.", 6},   {"hy-v3.", 6},    {"solar-open.", 6},
+                 {"nemotron-", 7},   {"granite-hybrid", 7}};
+    static int turns[8];
     (void)at;
     int group = 0;
     for (size_t i = 0; i < COUNT(later); i++)

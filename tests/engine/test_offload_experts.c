@@ -17,16 +17,24 @@ static void hold_share(struct opened *o, int part)
             .known = true, .best = part, .tried = part, .left = 1000, .patience = 1000};
 }
 
+static uint64_t moe_layers(const struct hearth_model *m)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < m->hp.n_layer; i++)
+        n += hearth_has_experts(&m->hp, i);
+    return n;
+}
+
 // Rows of experts that evaluate() has in all.
 static uint64_t all_rows(const struct hearth_model *m)
 {
-    const int layers = m->hp.n_layer - m->hp.n_dense, tokens = N_PROMPT + 5 + 21 + N_STEPS * (1 + N_SEQS) + 1;
-    return (uint64_t)layers * (uint64_t)tokens * (uint64_t)m->hp.n_expert_used;
+    const int tokens = N_PROMPT + 5 + 21 + N_STEPS * (1 + N_SEQS) + 1;
+    return moe_layers(m) * (uint64_t)tokens * (uint64_t)m->hp.n_expert_used;
 }
 
 static uint64_t all_experts(const struct hearth_model *m)
 {
-    return (uint64_t)(m->hp.n_layer - m->hp.n_dense) * (uint64_t)m->hp.n_expert;
+    return moe_layers(m) * (uint64_t)m->hp.n_expert;
 }
 
 #define LARGE ((uint64_t)1 << 30)
@@ -93,10 +101,11 @@ static void test_golden(void **state)
     (void)state;
     need_device();
     static const char *const names[] = {
-        "models/gpt-oss.MXFP4",    "models/gpt-oss.Q8_0",      "models/deepseek-v2-joint.Q4_0",
-        "models/deepseek-v3.Q8_0", "models/gemma4-moe.Q4_0",   "models/mixtral.F16",
-        "models/qwen35moe.Q8_0",   "models/smallthinker.Q4_0", "models/granitemoe.Q8_0",
-        "models/ernie-moe.Q8_0",   "models/bailing2.Q8_0"};
+        "models/gpt-oss.MXFP4",          "models/gpt-oss.Q8_0",      "models/deepseek-v2-joint.Q4_0",
+        "models/deepseek-v3.Q8_0",       "models/gemma4-moe.Q4_0",   "models/mixtral.F16",
+        "models/qwen35moe.Q8_0",         "models/smallthinker.Q4_0", "models/granitemoe.Q8_0",
+        "models/ernie-moe.Q8_0",         "models/bailing2.Q8_0",     "models/nemotron-h-moe.Q8_0",
+        "models/granite-hybrid-moe.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i += SANITIZED ? 3 : 1) {
         const char *path = golden(names[i]);
         check_file(path, (struct way){.n_threads = 1 + (int)i % 2, .sparsity = HEARTH_SPARSITY_OFF});

@@ -19,12 +19,14 @@ enum {
     MADE_F = 48,
     MADE_F_EXP = 16,
     MADE_F_SHARED = 24,
-    MADE_LAYERS = 2
+    MADE_LAYERS = 2,
+    MADE_PARTS = 3 // layers where each is one part: a scan, attention, a feed-forward part
 };
 // Latent attention.
 enum { MADE_LATENT = 32, MADE_ROT = 8, MADE_STILL = 12, MADE_VALUE = 16, MADE_Q_RANK = 20 };
 enum { MADE_GIVEN = 56 }; // more than the width, and than neurons
-enum { MADE_REC_TAPS = 4, MADE_REC_KEYS = 1, MADE_REC_HEADS = 2, MADE_REC_DIM = 16 };
+enum { MADE_REC_TAPS = 4, MADE_REC_KEYS = 1, MADE_REC_HEADS = 2, MADE_REC_DIM = 16, MADE_REC_STATE = 32 };
+enum { MADE_SMALL = 20 }; // of experts that do not read the stream itself
 enum { MADE_VOCAB = 272, MADE_EXPERTS = 6, MADE_USED = 2, MADE_CTX = 256, MADE_RANK = 24 };
 
 // One metadata entry: a number ('u', 'f'), a bool ('b'), text ('s'), or a number for each layer,
@@ -42,6 +44,7 @@ struct made {
     bool experts;
     bool optional;       // with optional tensors, but for rope_freqs and the second norm of a parallel layer
     bool split_experts;  // a tensor per expert
+    bool small;          // experts read a projection of the stream
     bool shared;         // with an expert that all tokens use
     bool two_step_q;     // latent attention: queries are made in two steps
     bool joint;          // keys' and values' matrices are one
@@ -77,6 +80,34 @@ static inline enum hearth_recurrence_kind made_recurrence(const struct made *mad
 static inline bool made_is_conv(const struct made *made)
 {
     return made_recurrence(made) == HEARTH_RECURRENCE_CONV;
+}
+
+static inline bool made_is_scan(const struct made *made)
+{
+    return made_recurrence(made) == HEARTH_RECURRENCE_SCAN;
+}
+
+// Whether a layer is one part only.
+static inline bool made_is_one_part(const struct made *made)
+{
+    const struct hearth_arch *arch = hearth_arch_find((struct hearth_str){made->arch, strlen(made->arch)});
+    return arch && arch->one_part;
+}
+
+static inline int made_layers(const struct made *made)
+{
+    return made_is_one_part(made) ? MADE_PARTS : MADE_LAYERS;
+}
+
+static inline bool made_feeds(const struct made *made, int layer)
+{
+    return !made_is_one_part(made) || layer == MADE_PARTS - 1;
+}
+
+// Of a scan.
+static inline uint64_t made_channels(void)
+{
+    return MADE_REC_HEADS * MADE_REC_DIM + 2 * MADE_REC_KEYS * MADE_REC_STATE;
 }
 
 static inline bool made_is_gemma4(const struct made *made)
@@ -132,8 +163,12 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim, in
     case HEARTH_DIM_Q_TWICE:
         return 2 * MADE_E;
     case HEARTH_DIM_REC_IN:
+        if (made_is_scan(made))
+            return MADE_REC_HEADS * MADE_REC_DIM + made_channels() + MADE_REC_HEADS;
         return made_is_conv(made) ? 3 * MADE_E : (2 * MADE_REC_KEYS + MADE_REC_HEADS) * MADE_REC_DIM;
     case HEARTH_DIM_REC_CHANNELS:
+        if (made_is_scan(made))
+            return made_channels();
         return made_is_conv(made) ? MADE_E : (2 * MADE_REC_KEYS + MADE_REC_HEADS) * MADE_REC_DIM;
     case HEARTH_DIM_REC_TAPS:
         return MADE_REC_TAPS;
@@ -145,6 +180,12 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim, in
         return 2 * MADE_REC_HEADS;
     case HEARTH_DIM_REC_HEAD:
         return MADE_REC_DIM;
+    case HEARTH_DIM_REC_GROUPS:
+        return MADE_REC_KEYS;
+    case HEARTH_DIM_REC_GROUP:
+        return MADE_REC_HEADS * MADE_REC_DIM / MADE_REC_KEYS;
+    case HEARTH_DIM_EMBD_EXP:
+        return made->small ? MADE_SMALL : MADE_E;
     case HEARTH_DIM_RANK:
         return MADE_RANK;
     case HEARTH_DIM_Q_RANK:
@@ -199,7 +240,9 @@ static inline void made_add(struct made_list *l, const char *name, uint64_t k, u
 static inline void made_bind(struct made_list *l, const struct hearth_binding *b, const char *prefix)
 {
     const struct made *made = l->made;
-    const bool experts = made->experts && !(made->leading && !strcmp(prefix, "blk.0."));
+    const int at = *prefix ? atoi(prefix + 4) : -1;
+    const bool feeds = at < 0 || made_feeds(made, at), mixes = at < 0 || !made_is_one_part(made) || !feeds;
+    const bool experts = made->experts && feeds && !(made->leading && at == 0);
     const bool predictor = b->k == HEARTH_DIM_RANK || b->n == HEARTH_DIM_RANK;
     const bool maybe = b->need == HEARTH_MAYBE_DENSE || b->need == HEARTH_MAYBE_EACH;
     const bool jump = b->field == offsetof(struct hearth_layer, ffn_linear) ||
@@ -211,6 +254,10 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
         return;
     if (made->by_neuron && !maybe && !strncmp(b->name, "ffn_down", 8) && b->n != HEARTH_DIM_NONE &&
         b->need != HEARTH_SHARED)
+        return;
+    if ((!mixes && (b->need == HEARTH_MIXES || b->need == HEARTH_ATTENDS)) ||
+        (!feeds && (b->need == HEARTH_FEEDS || b->need == HEARTH_DENSE || b->need == HEARTH_LEADING)) ||
+        (b->need == HEARTH_SMALL_EXPERTS && !(experts && made->small)))
         return;
     if (((b->need == HEARTH_DENSE || b->need == HEARTH_MAYBE_DENSE) && made->experts) ||
         (b->need == HEARTH_LEADING && experts) || (b->need == HEARTH_SHARED && !(experts && made->shared)) ||
@@ -257,7 +304,7 @@ static inline void made_list_tensors(struct made_list *l, const struct hearth_ar
 {
     for (const struct hearth_binding *b = arch->globals; b->name; b++)
         made_bind(l, b, "");
-    for (int i = 0; i < MADE_LAYERS; i++) {
+    for (int i = 0; i < made_layers(l->made); i++) {
         char prefix[16];
         snprintf(prefix, sizeof prefix, "blk.%d.", i);
         for (const struct hearth_binding *b = arch->layer; b->name; b++)
@@ -313,7 +360,7 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
     const struct made_kv usual[] = {
         {"context_length", 'u', MADE_CTX, NULL},
         {"embedding_length", 'u', MADE_E, NULL},
-        {"block_count", 'u', MADE_LAYERS, NULL},
+        {"block_count", 'u', made_layers(made), NULL},
         {"feed_forward_length", 'u', made->ff ? made->ff : MADE_F, NULL},
         {"attention.head_count", 'u', MADE_HEADS, NULL},
         {"attention.head_count_kv", 'u', MADE_KV_HEADS, NULL},
@@ -340,11 +387,14 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
     for (size_t i = 0; i < n_usual; i++) {
         if (made_sets(made, usual[i].key))
             continue;
-        if (made_is_conv(made) && !strcmp(usual[i].key, "attention.head_count_kv")) {
+        const bool heads = !strcmp(usual[i].key, "attention.head_count_kv"),
+                   width = !strcmp(usual[i].key, "feed_forward_length");
+        if (((made_is_conv(made) || made_is_scan(made)) && heads) || (made_is_one_part(made) && width)) {
             char key[64];
-            snprintf(key, sizeof key, "%s.attention.head_count_kv", made->arch);
-            const uint32_t heads[MADE_LAYERS] = {0, MADE_KV_HEADS};
-            MADE_OK(hearth_gguf_put_array(w, key, HEARTH_GGUF_U32, heads, MADE_LAYERS, &err));
+            snprintf(key, sizeof key, "%s.%s", made->arch, usual[i].key);
+            const uint32_t numbers[2][MADE_PARTS] = {{0, 0, MADE_F}, {0, MADE_KV_HEADS, 0}};
+            MADE_OK(hearth_gguf_put_array(w, key, HEARTH_GGUF_U32, numbers[heads],
+                                          (uint64_t)made_layers(made), &err));
             continue;
         }
         if (made_is_gemma4(made) && !made->borrows && !strcmp(usual[i].key, "attention.head_count_kv"))
@@ -391,6 +441,15 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
             made_put_kv(w, made, delta[i]);
     if (made_is_conv(made))
         made_put_kv(w, made, conv);
+    const struct made_kv scan[] = {{"ssm.conv_kernel", 'u', MADE_REC_TAPS, NULL},
+                                   {"ssm.state_size", 'u', MADE_REC_STATE, NULL},
+                                   {"ssm.group_count", 'u', MADE_REC_KEYS, NULL},
+                                   {"ssm.time_step_rank", 'u', MADE_REC_HEADS, NULL},
+                                   {"ssm.inner_size", 'u', MADE_REC_HEADS * MADE_REC_DIM, NULL},
+                                   {"moe_latent_size", 'u', made->small ? MADE_SMALL : 0, NULL}};
+    for (size_t i = 0; i < sizeof scan / sizeof *scan && made_is_scan(made); i++)
+        if (!made_sets(made, scan[i].key))
+            made_put_kv(w, made, scan[i]);
     for (const struct made_kv *kv = made->set; kv->key; kv++)
         made_put_kv(w, made, *kv);
 }

@@ -17,6 +17,7 @@ import transformers as tf
 from gguf import GGMLQuantizationType as T
 
 import archs_experts
+import archs_mamba
 import make_models as mm
 from oracle_common import N_VOCAB, SpmVocab, write_logits
 from smallthinker import SmallThinkerForCausalLM
@@ -273,6 +274,7 @@ MODELS = {
 }  # fmt: skip
 
 MODELS |= archs_experts.models(TEXT, GROUPED, PLAIN)
+MODELS |= archs_mamba.MODELS
 
 # Types beside Q8_0. F16 models have one layer, and weights that the file holds exactly.
 MORE_TYPES = {"deepseek-v2-joint": ("Q4_0",)} | {name: ("F16", "Q4_0") for name in ("qwen2", "qwen3", "mixtral", "falcon-7b", "opt")} | {name: ("Q4_0",) for name in ("qwen3moe", "gemma3", "gemma4", "gemma4-moe", "granitemoe", "phi3", "smallthinker")} | {"gpt-oss": ("MXFP4",)}
@@ -297,6 +299,8 @@ def fill(model, rng):
             value = np.log(rng.uniform(0.02, 1.0, shape))
         elif "conv1d" in name or "conv.conv" in name:
             value = rng.standard_normal(shape) * 0.7
+        elif archs_mamba.deviation(name, np.sqrt(shape[-1])):
+            value = rng.standard_normal(shape) * archs_mamba.deviation(name, np.sqrt(shape[-1]))
         else:
             inputs = np.sqrt(shape[-1])
             if name.endswith("moe_statics.e_score_correction_bias"):
@@ -627,6 +631,8 @@ def lfm2_layer(out, sd, cfg, i):
 
 def gguf_tensors(arch, cfg, sd):
     """{GGUF name: array} from a state dictionary of arrays."""
+    if arch in archs_mamba.ARCHS:
+        return archs_mamba.tensors(arch, cfg, sd)
     out = {}
     if arch == "falcon":
         out["token_embd.weight"] = sd["transformer.word_embeddings.weight"]
@@ -698,6 +704,9 @@ def kv_heads(cfg):
 
 
 def add_hyper_parameters(w, name, arch, cfg):
+    if arch in archs_mamba.ARCHS:
+        archs_mamba.add_hyper_parameters(w, arch, cfg)
+        return
     w.add_context_length(cfg.max_position_embeddings)
     w.add_embedding_length(cfg.hidden_size)
     w.add_block_count(cfg.num_hidden_layers + (name == "glm4moe"))  # whose last one guesses tokens ahead
@@ -889,7 +898,7 @@ def write_gguf(path, name, arch, cfg, tensors, kind):
     decoded = {}
     for tensor, value in tensors.items():
         value = -np.exp(value) if tensor.endswith("ssm_a") else value + ones_of(arch, tensor)
-        plain = value.ndim < 2 or any(part in tensor for part in ("norm", "gate_inp", "position", "bias", "conv1d", "shortconv.conv"))
+        plain = value.ndim < 2 or any(part in tensor for part in ("norm", "gate_inp", "position", "bias", "conv1d", "shortconv.conv")) or tensor.endswith(("ssm_a", "ssm_d"))
         own = T.F32 if plain else T.Q8_0 if kind == "MXFP4" and "_exps" not in tensor else T[kind]
         data = np.ascontiguousarray(mm.encode(np.ascontiguousarray(value), own))
         w.add_tensor(tensor, data, raw_dtype=own)
@@ -949,7 +958,7 @@ def record_experts(model, chosen):
             ids = torch.topk(output[0] if isinstance(output, tuple) else output, used, dim=-1).indices
         chosen.append(ids.sort(-1).values.tolist())
 
-    routers = ("mlp.gate", "feed_forward.gate", ".router")
+    routers = ("mlp.gate", "feed_forward.gate", "mixer.gate", ".router")
     return [m.register_forward_hook(hook) for n, m in model.named_modules() if n.endswith(routers)]
 
 
@@ -981,8 +990,8 @@ def make(name, folder, kind="Q8_0"):
     write_logits(stem + ".logits", ids, original, None if np.array_equal(original, logits) else logits)
     if chosen:
         with open(stem + ".experts", "w") as f:
-            for layer, rows in enumerate(chosen[: model.config.num_hidden_layers]):
-                layer += leading_layers(model.config)
+            layers = archs_mamba.expert_layers(model.config) or range(leading_layers(model.config), model.config.num_hidden_layers)
+            for layer, rows in zip(layers, chosen):
                 f.writelines(f"{layer} {place} {' '.join(map(str, row))}\n" for place, row in enumerate(rows))
     more, leads = mm.greedy(reference, ids, 24)
     close = [i for i, lead in enumerate(leads) if lead < 0.15]
