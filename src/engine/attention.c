@@ -17,6 +17,7 @@ struct job {
     int layer;
     int n_blocks;
     int n_ranges;                        // steps: ranges that a token's positions may reach into, a task each
+    int n_head;                          // of the layer
     int group;                           // query heads of a task,
     int n_groups;                        // and how often they go into all
     int window;                          // of the layer
@@ -245,7 +246,7 @@ static void normalise(const struct job *j, float *out, float max, float sum, siz
 static float *output_of(const struct work *x, int i)
 {
     const size_t head = (size_t)x->g * (size_t)x->group + (size_t)(i % x->group);
-    const int width = x->j->work->c->hp->n_head * x->j->heads->value;
+    const int width = x->j->n_head * x->j->heads->value;
     return hearth_row_of(x->j->work->out, x->first + i / x->group, width) + head * x->value;
 }
 
@@ -284,7 +285,7 @@ static void gather_queries(struct work *x)
     x->q_stride = block ? hearth_acts_bytes(x->dim) : x->dim * sizeof(float);
     x->q = x->w->q;
     for (int i = 0; i < (x->last - x->first) * x->group; i++) {
-        const float *q = hearth_row_of(work->q, x->first + i / x->group, work->c->hp->n_head * (int)x->dim) +
+        const float *q = hearth_row_of(work->q, x->first + i / x->group, x->j->n_head * (int)x->dim) +
                          (size_t)(x->g * x->group + i % x->group) * x->dim;
         uint8_t *to = (uint8_t *)x->w->q + (size_t)i * x->q_stride;
         if (block)
@@ -340,7 +341,7 @@ static void block_task(void *arg, int task, int worker)
 // Share of range r in what the job's row `row` gets in query head `head`: [value] values, then max and sum.
 static float *share_of(const struct job *j, int row, int r, int head)
 {
-    const size_t at = ((size_t)row * (size_t)j->n_ranges + (size_t)r) * (size_t)j->work->c->hp->n_head;
+    const size_t at = ((size_t)row * (size_t)j->n_ranges + (size_t)r) * (size_t)j->n_head;
     return j->work->shares + (at + (size_t)head) * ((size_t)j->heads->value + 2);
 }
 
@@ -367,7 +368,7 @@ static void combine_task(void *arg, int task, int worker)
     const struct job *j = arg;
     const size_t dim = (size_t)j->heads->value;
     const int row = task / j->n_groups, first = task % j->n_groups * j->group;
-    const int width = j->work->c->hp->n_head * j->heads->value;
+    const int width = j->n_head * j->heads->value;
     for (int head = first; head < first + j->group; head++) {
         float *out = hearth_row_of(j->work->out, j->rows.first + row, width) + (size_t)head * dim;
         float max = 0, sum = 0;
@@ -400,26 +401,27 @@ static int cut_blocks(struct hearth_attention_work *w, struct hearth_rows rows)
 
 // Query heads that one task takes. With latent attention all share one key/value head, and are divided among
 // tasks; no head's result depends on which others go with it.
-static int group_of(const struct hearth_hparams *hp, int n_head_kv)
+static int group_of(const struct hearth_hparams *hp, int n_head, int n_head_kv)
 {
-    int group = hp->n_head / n_head_kv;
+    int group = n_head / n_head_kv;
     for (int parts = 1; hp->latent.rank && group > HEARTH_ATTEND_QUERIES; parts++)
-        if (hp->n_head % parts == 0)
-            group = hp->n_head / parts;
+        if (n_head % parts == 0)
+            group = n_head / parts;
     return group;
 }
 
 void hearth_attention(struct hearth_attention_work *w, struct hearth_rows rows, int layer)
 {
     const struct hearth_kv_heads *heads = hearth_kv_heads_of(w->kv, layer);
-    const int group = group_of(w->c->hp, heads->n);
+    const int n_head = hearth_n_head_of(w->c->hp, layer), group = group_of(w->c->hp, n_head, heads->n);
     struct job j = {.work = w,
                     .rows = rows,
                     .layer = layer,
                     .n_blocks = cut_blocks(w, rows),
                     .n_ranges = 1,
+                    .n_head = n_head,
                     .group = group,
-                    .n_groups = w->c->hp->n_head / group,
+                    .n_groups = n_head / group,
                     .window = hearth_window_of(w->c->hp, layer),
                     .heads = heads,
                     .scale = w->c->hp->attn_scale};
@@ -456,10 +458,12 @@ void hearth_attention_lay_out(struct hearth_attention_work *w, int max_rows, int
 {
     const struct hearth_hparams *hp = w->c->hp;
     const size_t t = (size_t)max_rows, steps = (size_t)max_steps;
-    const size_t f32 = sizeof(float), dim = (size_t)hearth_head_dim_most(hp), heads = (size_t)hp->n_head;
+    const size_t f32 = sizeof(float), dim = (size_t)hearth_head_dim_most(hp),
+                 heads = (size_t)hearth_n_head_most(hp);
     const size_t value = hp->latent.rank ? (size_t)hp->value_dim : dim, kv = (size_t)hearth_kv_most(hp);
-    const int few_heads = hp->n_head_kv < hp->n_head_kv_window ? hp->n_head_kv : hp->n_head_kv_window;
-    const size_t queries = (size_t)group_of(hp, few_heads) * HEARTH_ATTN_BLOCK;
+    const int full = group_of(hp, hp->n_head, hp->n_head_kv),
+              windowed = group_of(hp, hp->n_head_window, hp->n_head_kv_window);
+    const size_t queries = (size_t)(full > windowed ? full : windowed) * HEARTH_ATTN_BLOCK;
     const size_t span = HEARTH_KV_TILE * HEARTH_ATTN_RANGE, ranges = ((size_t)w->kv->n_ctx + span - 1) / span;
     const int n_workers = hearth_pool_size(w->c->pool);
     w->q = hearth_arena_take_rows(a, t, steps, heads * dim * f32);

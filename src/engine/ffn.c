@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "engine/gates.h"
 #include "model/ffn.h"
 
 // One class of an evaluation. A slot is a row of an expert's input; of a dense part, a row of the class.
@@ -36,7 +37,7 @@ struct activate_job {
 };
 
 // The same as glu(), but `up` becomes the activated gates, for on_gates.
-static void glu_and_keep(const struct hearth_context *c, float *gate, float *up, size_t n)
+static void glu_and_keep(const struct hearth_context *c, float *gate, float *up, size_t n, float limit)
 {
     float gates[256];
     for (size_t at = 0; at < n; at += sizeof gates / sizeof *gates) {
@@ -44,7 +45,7 @@ static void glu_and_keep(const struct hearth_context *c, float *gate, float *up,
                      count = left < sizeof gates / sizeof *gates ? left : sizeof gates / sizeof *gates;
         memcpy(gates, gate + at, count * sizeof *gates);
         c->kernels->activate(gates, count, c->hp->activation);
-        c->kernels->glu(gate + at, gate + at, up + at, count, c->hp->activation);
+        hearth_glu_within(c->kernels, gate + at, up + at, count, c->hp->activation, limit);
         memcpy(up + at, gates, count * sizeof *gates);
     }
 }
@@ -70,10 +71,11 @@ static void activate_task(void *arg, int task, int worker)
     }
     if (gate_b)
         c->kernels->add(gate, gate_b + j->at, j->n);
+    const float limit = hearth_limit_of(c->hp, j->p->layer, c->hp->n_expert != 0);
     if (c->probes->on_gates)
-        glu_and_keep(c, gate, up, j->n);
+        glu_and_keep(c, gate, up, j->n, limit);
     else
-        c->kernels->glu(gate, gate, up, j->n, c->hp->activation);
+        hearth_glu_within(c->kernels, gate, up, j->n, c->hp->activation, limit);
 }
 
 // What goes down, by slot.
@@ -618,6 +620,7 @@ struct glu_job {
     const struct hearth_context *c;
     float *gate, *up; // [T x S]; gate: NULL where there is none
     int width;        // S
+    float limit;      // of activated gates; 0: none
     const struct hearth_ffn_work *work;
     const struct hearth_weight *router; // or none
     const float *h;                     // [T x E]
@@ -631,7 +634,7 @@ static void glu_task(void *arg, int task, int worker)
     float *up = hearth_row_of(j->up, task, j->width), *weight = &j->weights[task];
     if (j->gate) {
         float *gate = hearth_row_of(j->gate, task, j->width);
-        j->c->kernels->glu(gate, gate, up, (size_t)j->width, j->c->hp->activation);
+        hearth_glu_within(j->c->kernels, gate, up, (size_t)j->width, j->c->hp->activation, j->limit);
     } else {
         j->c->kernels->activate(up, (size_t)j->width, j->c->hp->activation);
     }
@@ -667,6 +670,7 @@ static void compute_shared(struct hearth_ffn_work *w, struct hearth_rows rows, i
                         gated ? hearth_row_of(w->shared_gate, rows.first, width) : NULL,
                         hearth_row_of(w->shared_up, rows.first, width),
                         width,
+                        hearth_limit_of(w->c->hp, layer, false),
                         w,
                         &l->ffn_router_shared,
                         h + (size_t)rows.first * (size_t)embd,

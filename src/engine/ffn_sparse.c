@@ -12,6 +12,7 @@
 
 #include "base/os.h"
 #include "base/poison.h"
+#include "engine/gates.h"
 #include "model/ffn.h"
 #include "model/pack.h"
 
@@ -265,7 +266,8 @@ static void activate(const struct cluster *c, bool gated)
     const uint8_t *mask = c->mask;
     float *out = w->gate;
     if (gated)
-        ctx->kernels->glu(out, out, w->up, count, ctx->hp->activation);
+        hearth_glu_within(ctx->kernels, out, w->up, count, ctx->hp->activation,
+                          hearth_limit_of(ctx->hp, c->p->layer, ctx->hp->n_expert != 0));
     else
         ctx->kernels->activate(out, count, ctx->hp->activation);
     for (size_t i = 0; i < count; i++)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/adapt.h"
+#include "engine/gates.h"
 #include "engine/offload.h"
 #include "model/ffn.h"
 
@@ -182,16 +183,17 @@ static void store_task(void *arg, int task, int worker)
     const int row = j->rows.first + task, head_dim = hearth_head_dim_of(hp, j->layer);
     const int n_head_kv = hearth_n_head_kv_of(hp, j->layer), n_kv = n_head_kv * head_dim;
     const size_t dim = (size_t)head_dim;
+    const int n_head = hearth_n_head_of(hp, j->layer);
     float *k = hearth_row_of(s->work.attention.k, row, n_kv);
     float *v = hearth_row_of(s->work.attention.v, row, n_kv);
-    float *q = hearth_row_of(s->work.attention.q, row, hp->n_head * head_dim);
+    float *q = hearth_row_of(s->work.attention.q, row, n_head * head_dim);
     const float *cos_sin = rotation_of(s, j->layer, row);
     const float *q_gate = hearth_row_of(s->work.q_gate, row, 2 * hp->n_head * hp->head_dim);
     for (int i = 0; hp->attn_gated && i < hp->n_head; i++)
         memcpy(q + (size_t)i * dim, q_gate + 2 * (size_t)i * dim, dim * sizeof *q);
 
-    prepare_heads(s, j->layer, q, hp->n_head, &w->attn_q_b, &w->attn_q_norm, cos_sin);
-    grow(s, row, q, hp->n_head * head_dim);
+    prepare_heads(s, j->layer, q, n_head, &w->attn_q_b, &w->attn_q_norm, cos_sin);
+    grow(s, row, q, n_head * head_dim);
     if (hearth_keys_of(hp, j->layer) != j->layer)
         return;
     if (!hearth_has(&w->attn_v))
@@ -241,15 +243,21 @@ static void project(struct hearth_session *s, struct hearth_rows rows, int layer
     const struct hearth_hparams *hp = &s->model->hp;
     struct hearth_attention_work *work = &s->work.attention;
     const int dim = hearth_head_dim_of(hp, layer);
-    const int q = hp->n_head * dim, kv = hearth_n_head_kv_of(hp, layer) * dim;
-    const int n = hearth_keys_of(hp, layer) != layer ? 1 : hearth_has(&w->attn_v) ? 3 : 2;
+    const int q = hearth_n_head_of(hp, layer) * dim, kv = hearth_n_head_kv_of(hp, layer) * dim;
+    int n = hearth_keys_of(hp, layer) != layer ? 1 : hearth_has(&w->attn_v) ? 3 : 2;
     struct hearth_product qkv[] = {
         {.w = w->attn_q,
          .out = hp->attn_gated ? hearth_row_of(s->work.q_gate, rows.first, 2 * q)
                                : hearth_row_of(work->q, rows.first, q),
          .n = rows.n},
         {.w = w->attn_k, .out = hearth_row_of(work->k, rows.first, kv), .n = rows.n},
-        {.w = w->attn_v, .out = hearth_row_of(work->v, rows.first, kv), .n = rows.n}};
+        {.w = w->attn_v, .out = hearth_row_of(work->v, rows.first, kv), .n = rows.n},
+        {.n = 0}};
+    if (hearth_has(&w->attn_gate))
+        qkv[n++] =
+            (struct hearth_product){.w = w->attn_gate,
+                                    .out = hearth_row_of(s->work.gate, rows.first, (int)w->attn_gate.n),
+                                    .n = rows.n};
     norm(s, &w->attn_norm, &w->attn_norm_b, rows);
     hearth_matmul(&s->work.matmul, rows.phase, qkv, n, hearth_row_of(s->work.h, rows.first, hp->n_embd),
                   rows.n);
@@ -272,19 +280,38 @@ static void gate_task(void *arg, int task, int worker)
                                  HEARTH_ACT_SIGMOID);
 }
 
+// The same of layers with an attn_gate: a gate for each element, or for each head.
+static void gate_apart_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_hparams *hp = &j->s->model->hp;
+    const int heads = hearth_n_head_of(hp, j->layer), dim = hearth_value_dim_of(hp, j->layer),
+              row = j->rows.first + task, n = (int)j->s->context.weights->layers[j->layer].attn_gate.n;
+    float *out = hearth_row_of(j->s->work.attention.out, row, heads * dim);
+    float *gate = hearth_row_of(j->s->work.gate, row, n);
+    const int each = heads * dim / n;
+    hearth_open_gates(&j->s->model->kernels, gate, (size_t)n, hp->gates_softplus);
+    for (int i = 0; i < heads * dim; i++)
+        out[i] *= gate[i / each];
+}
+
 // Attention to the same rows of out [T x E]; without the bias of attn_out, which add() adds.
 static void attend(struct hearth_session *s, struct hearth_rows rows, int layer, float *out)
 {
     const struct hearth_hparams *hp = &s->model->hp;
     struct hearth_attention_work *work = &s->work.attention;
     const bool latent = hp->latent.rank != 0;
-    const int width = hp->n_head * (latent ? hp->latent.value : hearth_value_dim_of(hp, layer));
+    const int width =
+        hearth_n_head_of(hp, layer) * (latent ? hp->latent.value : hearth_value_dim_of(hp, layer));
     hearth_attention(work, rows, layer);
     if (latent)
         hearth_latent_values(&s->work.latent, rows, layer, work->out);
     struct job j = {s, rows, layer};
     if (hp->attn_gated)
         hearth_parallel(&s->context, gate_task, &j, rows.n);
+    if (hearth_has(&s->context.weights->layers[layer].attn_gate))
+        hearth_parallel(&s->context, gate_apart_task, &j, rows.n);
     struct hearth_product product = {.w = s->context.weights->layers[layer].attn_out,
                                      .out = hearth_row_of(out, rows.first, hp->n_embd),
                                      .n = rows.n};

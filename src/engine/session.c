@@ -153,7 +153,7 @@ static void lay_out_matmul(struct hearth_session *s, struct hearth_arena *a)
     const size_t e = (size_t)hp->n_embd, f = (size_t)hearth_ffn_neurons(hp),
                  dim = (size_t)hearth_head_dim_most(hp);
     const size_t q = hp->latent.rank ? hearth_latent_widest(hp)
-                                     : max_size((size_t)hp->n_head * dim, (size_t)hp->recurrence.n_values),
+                                     : max_size((size_t)hearth_q_most(hp), (size_t)hp->recurrence.n_values),
                  rank = hearth_sparse_mode_rank(&s->mode, s->model);
     const size_t most =
         max_size(max_size(max_size(e, f), max_size(q, dim)), max_size(rank, hearth_ffn_shared(hp)));
@@ -198,6 +198,7 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     lay_out_matmul(s, a);
     w->q_gate = hearth_arena_take_rows(a, hp->attn_gated ? t : 0, steps,
                                        2 * (size_t)hp->n_head * (size_t)hp->head_dim * f32);
+    w->gate = hearth_arena_take_rows(a, hp->gates_apart ? t : 0, steps, (size_t)hearth_q_most(hp) * f32);
     hearth_attention_lay_out(&w->attention, s->limits.max_rows, s->limits.max_steps, a);
     hearth_latent_lay_out(&w->latent, s->limits.max_rows, s->limits.max_steps, a);
     hearth_recurrent_lay_out(&w->recurrent, s->limits.max_rows, s->limits.max_steps, s->limits.max_seqs, a);

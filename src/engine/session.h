@@ -32,6 +32,7 @@ struct hearth_work {
     uint8_t **embedding_row;                 // [workers] of the table, when its rows come from the file
     struct hearth_matmul_work matmul;
     float *q_gate; // [T x 2 Q] of gated attention: each head's queries, then what gates its output
+    float *gate;   // [T x Q] [T x heads] of layers with an attn_gate
     struct hearth_attention_work attention;
     struct hearth_latent_work latent;
     struct hearth_recurrent_work recurrent;

@@ -20,8 +20,10 @@ enum hearth_dim {
     HEARTH_DIM_QKV,
     HEARTH_DIM_HEAD,
     HEARTH_DIM_HEADS,
+    HEARTH_DIM_HEADS_OR_Q, // one or the other: the tensor decides
     HEARTH_DIM_VOCAB,
     HEARTH_DIM_ROT2,
+    HEARTH_DIM_HEAD2, // half a head
     HEARTH_DIM_EXPERTS,
     HEARTH_DIM_POS,
     HEARTH_DIM_Q_TWICE, // queries, and a gate for each of their elements
@@ -181,6 +183,10 @@ struct hearth_arch {
     bool router_root;        // the router's products are divided by the root of the width
     bool token_gives;        // tokens may give each layer something beside the stream
     float rope_theta_window; // as in struct hearth_hparams, unless the file has another
+    bool window_rotation;    // layers with a window have a rotation of their own: the file says its base
+    bool rot_half;           // without a window half as many elements rotate as the file says
+    bool gates_softplus;     // as in struct hearth_hparams
+    bool limits;             // activated gates may have limits
     bool rope_windowed, yarn_exact;         // same
     bool may_be_still;                      // rope.scaling.finetuned may say that none rotates
     int still_period;                       // of so many layers the last one does not rotate; 0: all do
@@ -198,16 +204,16 @@ struct hearth_arch {
     const struct hearth_binding *globals, *layer; // each ends with a NULL name
 };
 
-extern const struct hearth_arch hearth_arch_bailingmoe, hearth_arch_bailingmoe2, hearth_arch_bamboo,
-    hearth_arch_deepseek, hearth_arch_deepseek2, hearth_arch_dots1, hearth_arch_ernie, hearth_arch_ernie_moe,
-    hearth_arch_exaone_moe, hearth_arch_falcon, hearth_arch_gemma3, hearth_arch_gemma4, hearth_arch_glm4,
-    hearth_arch_glm4moe, hearth_arch_gptoss, hearth_arch_granite, hearth_arch_granitehybrid,
+extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_bailingmoe, hearth_arch_bailingmoe2,
+    hearth_arch_bamboo, hearth_arch_deepseek, hearth_arch_deepseek2, hearth_arch_dots1, hearth_arch_ernie,
+    hearth_arch_ernie_moe, hearth_arch_exaone_moe, hearth_arch_falcon, hearth_arch_gemma3, hearth_arch_gemma4,
+    hearth_arch_glm4, hearth_arch_glm4moe, hearth_arch_gptoss, hearth_arch_granite, hearth_arch_granitehybrid,
     hearth_arch_granitemoe, hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe, hearth_arch_hy_v3,
-    hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_minimax_m2, hearth_arch_mistral3,
-    hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe, hearth_arch_olmoe, hearth_arch_opt, hearth_arch_phi3,
-    hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe,
-    hearth_arch_qwen3moe, hearth_arch_qwen3next, hearth_arch_seed_oss, hearth_arch_smallthinker,
-    hearth_arch_smollm3;
+    hearth_arch_laguna, hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_minimax_m2,
+    hearth_arch_mistral3, hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe, hearth_arch_olmoe,
+    hearth_arch_opt, hearth_arch_phi3, hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen3,
+    hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next,
+    hearth_arch_seed_oss, hearth_arch_smallthinker, hearth_arch_smollm3, hearth_arch_step35;
 
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);

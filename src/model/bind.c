@@ -30,7 +30,7 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim, 
 {
     const bool windowed = layer >= 0 && hearth_window_of(hp, layer);
     const uint64_t head = (uint64_t)(windowed ? hp->head_dim_window : hp->head_dim),
-                   q = (uint64_t)hp->n_head * head,
+                   heads = (uint64_t)(windowed ? hp->n_head_window : hp->n_head), q = heads * head,
                    kv = (uint64_t)(windowed ? hp->n_head_kv_window : hp->n_head_kv) * head;
     switch (dim) {
     case HEARTH_DIM_NONE:
@@ -48,7 +48,8 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim, 
     case HEARTH_DIM_FF_SHARED:
         return (uint64_t)hp->n_ff_shared;
     case HEARTH_DIM_HEADS:
-        return (uint64_t)hp->n_head;
+        return heads;
+    case HEARTH_DIM_HEADS_OR_Q:
     case HEARTH_DIM_Q:
         return q;
     case HEARTH_DIM_KV:
@@ -61,6 +62,8 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim, 
         return (uint64_t)hp->n_vocab;
     case HEARTH_DIM_ROT2:
         return (uint64_t)hp->n_rot / 2;
+    case HEARTH_DIM_HEAD2:
+        return head / 2;
     case HEARTH_DIM_EXPERTS:
         return (uint64_t)hp->n_expert;
     case HEARTH_DIM_POS:
@@ -155,8 +158,10 @@ static int check_tensor(struct loader *l, const struct hearth_gguf_tensor *t, co
     // Any rank will do here; check_predictors() compares fc1 and fc2.
     const bool free_k = b->k == HEARTH_DIM_RANK && t->ne[0] <= MAX_RANK;
     const bool free_n = b->n == HEARTH_DIM_RANK && t->ne[1] <= MAX_RANK;
+    const bool by_head =
+        b->n == HEARTH_DIM_HEADS_OR_Q && t->ne[1] == dim_value(hp, HEARTH_DIM_HEADS, l->layer);
     const uint64_t k = free_k ? t->ne[0] : dim_value(hp, b->k, l->layer),
-                   n = free_n ? t->ne[1] : dim_value(hp, b->n, l->layer);
+                   n = free_n || by_head ? t->ne[1] : dim_value(hp, b->n, l->layer);
     const uint64_t x = (uint64_t)n_matrices;
     if (t->ne[0] != k || t->ne[1] != n || t->ne[2] != x || t->ne[3] != 1)
         return hearth_fail(

@@ -55,6 +55,26 @@ static int read_latent(const struct reader *r, struct hearth_hparams *hp)
     return HEARTH_OK;
 }
 
+// Heads of queries: where layers with a window may have others, the most of all, for now.
+static int read_heads(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+{
+    const struct hearth_gguf_kv *kv = NULL;
+    if (!arch->window_heads)
+        return read_size(r, "attention.head_count", MAX_HEADS, &hp->n_head);
+    int rc = find_of_layers(r, "attention.head_count", hp, &kv);
+    if (!rc && !kv)
+        return read_size(r, "attention.head_count", MAX_HEADS, &hp->n_head);
+    for (int i = 0; i < hp->n_layer && !rc; i++) {
+        const int64_t own = number_of(kv, i);
+        if (own < 1 || own > MAX_HEADS)
+            rc = hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s is %lld in layer %d, must be 1 to %d",
+                             hearth_gguf_path(r->g), key_of(r, "attention.head_count").text, (long long)own,
+                             i, MAX_HEADS);
+        hp->n_head = own > hp->n_head ? (int)own : hp->n_head;
+    }
+    return rc;
+}
+
 static int read_sizes(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     int rc = read_size(r, "context_length", INT_MAX, &hp->n_ctx_train);
@@ -63,12 +83,14 @@ static int read_sizes(const struct reader *r, const struct hearth_arch *arch, st
     if (!rc)
         rc = read_size(r, "block_count", HEARTH_MAX_LAYERS, &hp->n_layer);
     if (!rc)
-        rc = read_size(r, "attention.head_count", MAX_HEADS, &hp->n_head);
-    if (!rc && arch->extra_layers)
-        rc = read_range(r, "nextn_predict_layers", false, 0, hp->n_layer - 1, &hp->n_extra);
+        rc = arch->extra_layers
+                 ? read_range(r, "nextn_predict_layers", false, 0, hp->n_layer - 1, &hp->n_extra)
+                 : HEARTH_OK;
+    hp->n_layer -= hp->n_extra;
+    if (!rc)
+        rc = read_heads(r, arch, hp);
     if (rc)
         return rc;
-    hp->n_layer -= hp->n_extra;
     if (arch->latent)
         return read_latent(r, hp);
     hp->n_head_kv = hp->n_head;
@@ -120,12 +142,15 @@ static int read_windows(const struct reader *r, const struct hearth_arch *arch, 
     return rc;
 }
 
-// Heads of layers with a window, and how many of keys and values the others have; all may be the same.
+// Heads of layers with a window, and those that the others have; all may be the same.
 static int read_window_heads(const struct reader *r, const struct hearth_arch *arch,
                              struct hearth_hparams *hp)
 {
-    const struct hearth_gguf_kv *kv;
-    int64_t heads[2] = {0, 0};
+    const struct hearth_gguf_kv *kv = NULL, *q = NULL;
+    struct {
+        int64_t q, kv;
+    } of[2] = {0}; // without and with a window
+    hp->n_head_window = hp->n_head;
     hp->n_head_kv_window = hp->n_head_kv;
     hp->head_dim_window = hp->head_dim;
     if (!arch->window_heads)
@@ -141,24 +166,31 @@ static int read_window_heads(const struct reader *r, const struct hearth_arch *a
                          hearth_gguf_path(r->g), hp->head_dim_window, value);
     if (!rc)
         rc = find_of_layers(r, "attention.head_count_kv", hp, &kv);
+    if (!rc)
+        rc = find_of_layers(r, "attention.head_count", hp, &q);
     for (int i = 0; i < hp->n_layer && !rc; i++) {
-        const int64_t own = kv ? number_of(kv, i) : hp->n_head;
-        int64_t *all = &heads[hearth_window_of(hp, i) != 0];
-        if (own < 1 || own > hp->n_head || hp->n_head % own)
+        const int windowed = hearth_window_of(hp, i) != 0;
+        const int64_t own_q = q ? number_of(q, i) : hp->n_head, own = kv ? number_of(kv, i) : own_q;
+        if (own < 1 || own > own_q || own_q % own)
             rc = hearth_fail(r->err, HEARTH_E_FORMAT,
-                             "%s: %d attention heads cannot share %lld key/value heads (layer %d)",
-                             hearth_gguf_path(r->g), hp->n_head, (long long)own, i);
-        else if (*all && *all != own)
+                             "%s: %lld attention heads cannot share %lld key/value heads (layer %d)",
+                             hearth_gguf_path(r->g), (long long)own_q, (long long)own, i);
+        else if (of[windowed].kv && (of[windowed].kv != own || of[windowed].q != own_q))
             rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
-                             "%s: %lld key/value heads in layer %d and %lld in others of its kind are not "
-                             "supported",
-                             hearth_gguf_path(r->g), (long long)own, i, (long long)*all);
-        *all = own;
+                             "%s: %lld heads and %lld of keys and values in layer %d, and %lld and %lld in "
+                             "others of its kind, are not supported",
+                             hearth_gguf_path(r->g), (long long)own_q, (long long)own, i,
+                             (long long)of[windowed].q, (long long)of[windowed].kv);
+        of[windowed].q = own_q;
+        of[windowed].kv = own;
     }
     if (rc)
         return rc;
-    hp->n_head_kv = (int)(heads[0] ? heads[0] : heads[1]);
-    hp->n_head_kv_window = (int)(heads[1] ? heads[1] : heads[0]);
+    const int full = of[0].kv == 0, window = of[1].kv != 0; // those of the other kind, where one has no layer
+    hp->n_head = (int)of[full].q;
+    hp->n_head_kv = (int)of[full].kv;
+    hp->n_head_window = (int)of[window].q;
+    hp->n_head_kv_window = (int)of[window].kv;
     return HEARTH_OK;
 }
 
@@ -296,6 +328,36 @@ static int read_shared(const struct reader *r, const struct hearth_arch *arch, s
     return rc;
 }
 
+// Of layers, the ones whose activated gates have a limit: the file says it of each, 0 where there is none.
+static int read_limit(const struct reader *r, const char *name, const struct hearth_hparams *hp, float *limit,
+                      uint64_t *limited)
+{
+    const struct hearth_gguf_kv *kv;
+    int rc = find_of_layers(r, name, hp, &kv);
+    for (int i = 0; i < hp->n_layer && kv && !rc; i++) {
+        const double own = hearth_gguf_kv_f64(kv, kv->type == HEARTH_GGUF_ARRAY ? (uint64_t)i : 0);
+        if (!(own >= 0 && own <= 1e6))
+            rc = hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s is %g in layer %d, must be from 0 to 1e6",
+                             hearth_gguf_path(r->g), key_of(r, name).text, own, i);
+        else if (own > 0 && *limit > 0 && (float)own != *limit)
+            rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED, "%s: %s has more than one limit",
+                             hearth_gguf_path(r->g), key_of(r, name).text);
+        else if (own > 0) {
+            *limit = (float)own;
+            limited[i / 64] |= UINT64_C(1) << (i % 64);
+        }
+    }
+    return rc;
+}
+
+static int read_limits(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+{
+    if (!arch->limits)
+        return HEARTH_OK;
+    const int rc = read_limit(r, "swiglu_clamp_exp", hp, &hp->limit_exps, hp->limited_exps);
+    return rc ? rc : read_limit(r, "swiglu_clamp_shexp", hp, &hp->limit_shared, hp->limited_shared);
+}
+
 // How many of the first layers have no router in the file.
 static int count_dense(const struct reader *r, const struct hearth_hparams *hp)
 {
@@ -411,7 +473,9 @@ static int read_ffn(const struct reader *r, const struct hearth_arch *arch, stru
         return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                            "%s: expert_count %d is not supported for architecture %s", hearth_gguf_path(r->g),
                            hp->n_expert, arch->name);
-    return hp->n_expert ? read_experts(r, arch, hp) : HEARTH_OK;
+    if (hp->n_expert)
+        rc = read_experts(r, arch, hp);
+    return rc ? rc : read_limits(r, arch, hp);
 }
 
 static int read_yarn(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp,
@@ -524,14 +588,16 @@ static int read_positions(const struct reader *r, const struct hearth_arch *arch
     int rc = read_range(r, "rope.dimension_count", false, 1, 4096, &hp->n_rot);
     if (!rc)
         rc = read_float(r, "rope.freq_base", false, 1e-6f, 1e30f, &hp->rope_theta);
-    hp->rope_theta_window = arch->rope_theta_window;
-    if (!rc && arch->rope_theta_window > 0)
+    hp->rope_theta_window = arch->window_rotation && hp->window ? hp->rope_theta : arch->rope_theta_window;
+    if (!rc && hp->rope_theta_window > 0)
         rc = read_float(r, "rope.freq_base_swa", false, 1e-6f, 1e30f, &hp->rope_theta_window);
-    if (!rc && (hp->n_rot > hp->head_dim || hp->n_rot % 2))
+    hp->n_rot_window = hp->head_dim_window != hp->head_dim ? hp->head_dim_window : hp->n_rot;
+    if (arch->rot_half)
+        hp->n_rot /= 2;
+    if (!rc && (hp->n_rot < 1 || hp->n_rot > hp->head_dim || hp->n_rot % 2))
         rc = hearth_fail(r->err, HEARTH_E_FORMAT,
                          "%s: rope.dimension_count %d must be even and at most the head size %d",
                          hearth_gguf_path(r->g), hp->n_rot, hp->head_dim);
-    hp->n_rot_window = arch->window_heads ? hp->head_dim_window : hp->n_rot;
     if (!rc && arch->window_heads)
         rc = read_range(r, "rope.dimension_count_swa", false, 1, 4096, &hp->n_rot_window);
     if (!rc && (hp->n_rot_window > hp->head_dim_window || hp->n_rot_window % 2))

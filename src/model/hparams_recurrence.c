@@ -148,6 +148,8 @@ int hearth_recurrence_read(const struct reader *r, const struct hearth_arch *arc
     hp->recurrence.kind = kind;
     hp->recurrence.grouped = arch->rec_grouped;
     hp->attn_gated = arch->attn_gated;
+    hp->gates_apart = hearth_arch_has_field(arch, offsetof(struct hearth_layer, attn_gate));
+    hp->gates_softplus = arch->gates_softplus;
     if (kind == HEARTH_RECURRENCE_NONE)
         return HEARTH_OK;
     const int rc = kind == HEARTH_RECURRENCE_DELTA ? read_recurrent_layers(r, hp) : HEARTH_OK;

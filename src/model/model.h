@@ -63,14 +63,16 @@ struct hearth_layer {
     struct hearth_weight attn_q_b, attn_k_b, attn_v_b; // [Q] [KV] [KV]
     struct hearth_weight attn_qkv;                     // [Q + 2 KV x E] where the file has them fused:
                                                        // the three above are its rows
-    struct hearth_weight attn_q_norm, attn_k_norm;  // [D] RMSNorm of each head, or [Q] [KV] of all together
-    struct hearth_weight attn_sinks;                // [heads] a score that takes part, of no value
-    struct hearth_weight attn_q_a, attn_q_a_norm;   // [A x E] [A] queries in two steps, or none:
-    struct hearth_weight attn_q_up;                 // [heads (N + R) x A]
-    struct hearth_weight attn_kv_a, attn_kv_a_norm; // [C + R x E] [C] a position's latent vector and key
-    struct hearth_weight attn_kv_up;                // [heads (N + O) x C] keys' and values' shares, or
-    struct hearth_weight attn_k_up, attn_v_up;      // [heads C x N] the keys' turned, [heads O x C]
-    struct hearth_weight attn_out, attn_out_b;      // [E x Q] [E]
+    struct hearth_weight attn_q_norm, attn_k_norm; // [D] RMSNorm of each head, or [Q] [KV] of all together
+    struct hearth_weight attn_sinks;               // [heads] a score that takes part, of no value
+    struct hearth_weight
+        attn_gate; // [Q x E] [heads x E] what attention's output is multiplied by a function of, or none
+    struct hearth_weight attn_q_a, attn_q_a_norm;       // [A x E] [A] queries in two steps, or none:
+    struct hearth_weight attn_q_up;                     // [heads (N + R) x A]
+    struct hearth_weight attn_kv_a, attn_kv_a_norm;     // [C + R x E] [C] a position's latent vector and key
+    struct hearth_weight attn_kv_up;                    // [heads (N + O) x C] keys' and values' shares, or
+    struct hearth_weight attn_k_up, attn_v_up;          // [heads C x N] the keys' turned, [heads O x C]
+    struct hearth_weight attn_out, attn_out_b;          // [E x Q] [E]
     struct hearth_weight attn_post_norm, ffn_post_norm; // [E] RMSNorm of what the two parts add, or none
     struct hearth_weight output_scale;               // [1] the layer's output is multiplied by this, or none
     struct hearth_weight ffn_norm, ffn_norm_b;       // [E] before the feed-forward part
@@ -224,9 +226,10 @@ enum hearth_predictor_input {
 
 struct hearth_hparams {
     int n_vocab, n_ctx_train, n_embd, n_layer, n_head, n_head_kv, head_dim;
-    int n_head_kv_window, head_dim_window, n_rot_window; // of layers with a window; mostly the same
-    int value_dim;   // of a value in the cache; other than head_dim with latent attention alone
-    int n_borrowing; // the last layers, which attend to keys and values of earlier ones: hearth_keys_of()
+    int n_head_window, n_head_kv_window, head_dim_window,
+        n_rot_window; // of layers with a window; mostly the same
+    int value_dim;    // of a value in the cache; other than head_dim with latent attention alone
+    int n_borrowing;  // the last layers, which attend to keys and values of earlier ones: hearth_keys_of()
     struct hearth_latent latent;
     int n_extra;     // layers that the file has behind those, for guessing tokens ahead: not used
     int n_ff;        // of a dense part, the widest; 0 when all is in experts
@@ -242,10 +245,15 @@ struct hearth_hparams {
     int n_embd_exp;  // of what experts read and give, where that is made of the stream; 0: it is that
     int n_ff_shared; // of the expert that all tokens use; 0: there is none
     enum hearth_gating expert_gating;
-    bool expert_renorm;        // the chosen experts' weights are scaled to add up to 1
-    float expert_scale;        // and then multiplied by this
-    float router_scale;        // the router's products are multiplied by this
-    bool early_router;         // it reads the layer's input
+    bool expert_renorm; // the chosen experts' weights are scaled to add up to 1
+    float expert_scale; // and then multiplied by this
+    float router_scale; // the router's products are multiplied by this
+    // In some layers activated gates are at most a limit, and what they multiply is within it: of experts, and of
+    // parts that all tokens use. 0: no layer has one.
+    float limit_exps, limit_shared;
+    uint64_t limited_exps[HEARTH_MAX_LAYERS / 64],
+        limited_shared[HEARTH_MAX_LAYERS / 64]; // by layer, a bit each
+    bool early_router;                          // it reads the layer's input
     bool softmax_choice;       // a bias that counts in the choice is added to the softmax, not to scores
     int n_group, n_group_used; // experts of so many groups are considered, side by side; 0: all
 
@@ -277,7 +285,9 @@ struct hearth_hparams {
 
     bool layer_norm; // LayerNorm instead of RMSNorm
     struct hearth_recurrence recurrence;
-    bool attn_gated; // attention's output is multiplied by sigmoids, which come with the queries
+    bool attn_gated;  // attention's output is multiplied by sigmoids, which come with the queries
+    bool gates_apart; // the same by a function of another product, attn_gate, of each element or each head:
+    bool gates_softplus; // softplus, or else the sigmoid
 
     bool parallel; // attention and feed-forward both read the layer's input
     float norm_eps;
@@ -305,7 +315,11 @@ static inline bool hearth_rotates(const struct hearth_hparams *hp, int layer)
            (!hp->rope_windowed || hearth_window_of(hp, layer));
 }
 
-// Of a layer: elements of a head, heads of keys and values, leading elements of a head that rotate.
+// Of a layer: heads, elements of a head, heads of keys and values, leading elements of a head that rotate.
+static inline int hearth_n_head_of(const struct hearth_hparams *hp, int layer)
+{
+    return hearth_window_of(hp, layer) ? hp->n_head_window : hp->n_head;
+}
 static inline int hearth_head_dim_of(const struct hearth_hparams *hp, int layer)
 {
     return hearth_window_of(hp, layer) ? hp->head_dim_window : hp->head_dim;
@@ -328,9 +342,13 @@ static inline int hearth_head_dim_most(const struct hearth_hparams *hp)
 {
     return hp->head_dim > hp->head_dim_window ? hp->head_dim : hp->head_dim_window;
 }
+static inline int hearth_n_head_most(const struct hearth_hparams *hp)
+{
+    return hp->n_head > hp->n_head_window ? hp->n_head : hp->n_head_window;
+}
 static inline int hearth_q_most(const struct hearth_hparams *hp)
 {
-    return hp->n_head * hearth_head_dim_most(hp);
+    return hearth_n_head_most(hp) * hearth_head_dim_most(hp);
 }
 static inline int hearth_kv_most(const struct hearth_hparams *hp)
 {
@@ -341,8 +359,8 @@ static inline int hearth_kv_most(const struct hearth_hparams *hp)
 // Whether layers with a window have other heads than those without.
 static inline bool hearth_heads_differ(const struct hearth_hparams *hp)
 {
-    return hp->head_dim != hp->head_dim_window || hp->n_head_kv != hp->n_head_kv_window ||
-           hp->n_rot != hp->n_rot_window;
+    return hp->n_head != hp->n_head_window || hp->head_dim != hp->head_dim_window ||
+           hp->n_head_kv != hp->n_head_kv_window || hp->n_rot != hp->n_rot_window;
 }
 
 // The layer whose keys and values a layer attends to: its own, or those of the last layer of its kind, with a
@@ -405,6 +423,13 @@ static inline int hearth_recurrent_before(const struct hearth_hparams *hp, int l
 static inline bool hearth_is_relu(const struct hearth_hparams *hp)
 {
     return hearth_act_is_relu(hp->activation);
+}
+
+// The limit of a layer's activated gates, of its experts or of what all tokens use; 0: none.
+static inline float hearth_limit_of(const struct hearth_hparams *hp, int layer, bool experts)
+{
+    const uint64_t *limited = experts ? hp->limited_exps : hp->limited_shared;
+    return limited[layer / 64] >> (layer % 64) & 1 ? (experts ? hp->limit_exps : hp->limit_shared) : 0.0f;
 }
 
 // Whether the layer has experts.

@@ -581,15 +581,16 @@ static void check_golden(struct subject *m, int at)
     static const struct {
         const char *name;
         int group;
-    } later[] = {{"gemma3.", 1},     {"glm4moe.", 1},      {"gpt-oss.", 1},  {"granitemoe.", 1},
-                 {"phi3", 1},        {"smallthinker.", 1}, {"deepseek-", 2}, {"glm-lite.", 2},
-                 {"grids.", 2},      {"qwen3next.", 2},    {"gemma4", 3},    {"dots1.", 4},
-                 {"ernie", 4},       {"glm4.", 4},         {"granite.", 4},  {"hunyuan", 4},
-                 {"minimax-m2.", 4}, {"mistral3.", 4},     {"olmoe.", 4},    {"qwen2moe.", 4},
-                 {"seed-oss.", 4},   {"smollm3.", 4},      {"jump.", 5},     {"bailing", 6},
-                 {"deepseek.", 6},   {"exaone-moe.", 6},   {"hy-v3.", 6},    {"solar-open.", 6},
-                 {"nemotron-", 7},   {"granite-hybrid", 7}};
-    static int turns[8];
+    } later[] = {{"gemma3.", 1},     {"glm4moe.", 1},       {"gpt-oss.", 1},  {"granitemoe.", 1},
+                 {"phi3", 1},        {"smallthinker.", 1},  {"deepseek-", 2}, {"glm-lite.", 2},
+                 {"grids.", 2},      {"qwen3next.", 2},     {"gemma4", 3},    {"dots1.", 4},
+                 {"ernie", 4},       {"glm4.", 4},          {"granite.", 4},  {"hunyuan", 4},
+                 {"minimax-m2.", 4}, {"mistral3.", 4},      {"olmoe.", 4},    {"qwen2moe.", 4},
+                 {"seed-oss.", 4},   {"smollm3.", 4},       {"jump.", 5},     {"bailing", 6},
+                 {"deepseek.", 6},   {"exaone-moe.", 6},    {"hy-v3.", 6},    {"solar-open.", 6},
+                 {"nemotron-", 7},   {"granite-hybrid", 7}, {"afmoe.", 8},    {"laguna", 8},
+                 {"step35.", 8}};
+    static int turns[9];
     (void)at;
     int group = 0;
     for (size_t i = 0; i < COUNT(later); i++)

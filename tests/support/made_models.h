@@ -68,7 +68,7 @@ struct made {
     float (*value)(const char *tensor, uint64_t row, uint64_t column, float usual);
     // Added to an element, or NULL.
     float (*add)(const char *tensor, uint64_t matrix, uint64_t row, uint64_t column);
-    struct made_kv set[6];
+    struct made_kv set[8];
 };
 
 static inline enum hearth_recurrence_kind made_recurrence(const struct made *made)
@@ -145,6 +145,7 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim, in
     case HEARTH_DIM_FF_SHARED:
         return made_is_gemma4(made) ? MADE_F : MADE_F_SHARED;
     case HEARTH_DIM_HEADS:
+    case HEARTH_DIM_HEADS_OR_Q:
         return MADE_HEADS;
     case HEARTH_DIM_KV:
         return kv_heads * head;
@@ -155,6 +156,7 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim, in
     case HEARTH_DIM_VOCAB:
         return made->vocab ? made->vocab : MADE_VOCAB;
     case HEARTH_DIM_ROT2:
+    case HEARTH_DIM_HEAD2:
         return head / 2;
     case HEARTH_DIM_EXPERTS:
         return MADE_EXPERTS;

@@ -30,12 +30,24 @@ static void test_sparse(void **state)
 static void test_golden(void **state)
 {
     (void)state;
-    static const char *const names[] = {
-        "mixtral.Q4_0",           "mixtral.F16",      "qwen3moe.Q8_0",       "gpt-oss.MXFP4",
-        "granitemoe.Q8_0",        "glm4moe.Q8_0",     "smallthinker.Q8_0",   "deepseek-v2.Q8_0",
-        "deepseek-v2-joint.Q8_0", "deepseek-v3.Q8_0", "ernie-moe.Q8_0",      "minimax-m2.Q8_0",
-        "bailing2.Q8_0",          "hy-v3.Q8_0",       "nemotron-h-moe.Q8_0", "nemotron-super.Q8_0",
-        "granite-hybrid-moe.Q8_0"};
+    static const char *const names[] = {"mixtral.Q4_0",
+                                        "mixtral.F16",
+                                        "qwen3moe.Q8_0",
+                                        "gpt-oss.MXFP4",
+                                        "granitemoe.Q8_0",
+                                        "glm4moe.Q8_0",
+                                        "smallthinker.Q8_0",
+                                        "deepseek-v2.Q8_0",
+                                        "deepseek-v2-joint.Q8_0",
+                                        "deepseek-v3.Q8_0",
+                                        "ernie-moe.Q8_0",
+                                        "minimax-m2.Q8_0",
+                                        "bailing2.Q8_0",
+                                        "hy-v3.Q8_0",
+                                        "nemotron-h-moe.Q8_0",
+                                        "nemotron-super.Q8_0",
+                                        "granite-hybrid-moe.Q8_0",
+                                        "step35.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];
         snprintf(path, sizeof path, GOLDEN_MODELS "%s.gguf", names[i]);

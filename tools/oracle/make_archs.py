@@ -284,7 +284,7 @@ SHORT_TEXT = "The old woman and the hen went on"
 def has_ones(model, name):
     """Whether 1 is added to the weights of a norm."""
     qwen = isinstance(model, (tf.Qwen3_5ForCausalLM, tf.Qwen3_5MoeForCausalLM, tf.Qwen3NextForCausalLM))
-    return isinstance(model, tf.Gemma3ForCausalLM) or (qwen and "linear_attn.norm" not in name)
+    return isinstance(model, (tf.Gemma3ForCausalLM, archs_experts.StepForCausalLM)) or (qwen and "linear_attn.norm" not in name)
 
 
 def fill(model, rng):
@@ -668,8 +668,8 @@ def gguf_tensors(arch, cfg, sd):
         elif arch == "phi3":
             phi3_layer(out, sd, i)
         elif archs_experts.is_own(arch, cfg):
-            recent_layer(out, sd, arch, cfg, i)
-            archs_experts.layer(out, arch, cfg, i)
+            recent_layer(out, archs_experts.as_others(arch, sd), arch, cfg, i)
+            archs_experts.layer(out, sd, arch, cfg, i)
         elif arch == "glm4moe":
             glm4moe_layer(out, sd, cfg, i)
         elif arch == "deepseek2":
@@ -890,9 +890,9 @@ def add_vocabulary(w, vocab):
     w.add_add_eos_token(False)
 
 
-def write_gguf(path, name, arch, cfg, tensors, kind):
+def write_gguf(path, name, arch, model, tensors, kind):
     """Writes the file; returns the tensors as decoded from it."""
-    w = gguf.GGUFWriter(path, arch)
+    cfg, w = model.config, gguf.GGUFWriter(path, arch)
     add_hyper_parameters(w, name, arch, cfg)
     add_vocabulary(w, SpmVocab())
     decoded = {}
@@ -903,7 +903,7 @@ def write_gguf(path, name, arch, cfg, tensors, kind):
         data = np.ascontiguousarray(mm.encode(np.ascontiguousarray(value), own))
         w.add_tensor(tensor, data, raw_dtype=own)
         decoded[tensor] = np.ascontiguousarray(mm.decode(data, own).astype(np.float32)).reshape(value.shape)
-    for tensor, value in tables_of(name, cfg).items():
+    for tensor, value in (tables_of(name, cfg) | archs_experts.tables(arch, cfg, model)).items():
         w.add_tensor(tensor, np.asarray(value, np.float32))
     w.write_header_to_file()
     w.write_kv_data_to_file()
@@ -925,7 +925,7 @@ def tables_of(name, cfg):
 
 def ones_of(arch, tensor):
     """What GGUF's tensor has more than the model's."""
-    return np.float32("norm" in tensor and (arch == "gemma3" or (arch.startswith(("qwen35", "qwen3next")) and "ssm_norm" not in tensor)))
+    return np.float32("norm" in tensor and (arch in ("gemma3", "step35") or (arch.startswith(("qwen35", "qwen3next")) and "ssm_norm" not in tensor)))
 
 
 def with_weights(model, arch, decoded):
@@ -979,7 +979,7 @@ def make(name, folder, kind="Q8_0"):
     ids = SpmVocab().encode(text)
     stem = os.path.join(folder, f"{name}.{kind}")
     sd = {k: v.numpy() for k, v in model.state_dict().items()}
-    decoded = write_gguf(stem + ".gguf", name, arch, model.config, gguf_tensors(arch, model.config, sd), kind)
+    decoded = write_gguf(stem + ".gguf", name, arch, model, gguf_tensors(arch, model.config, sd), kind)
     reference = with_weights(model, arch, decoded).double()
     chosen = []
     hooks = record_experts(reference, chosen)
