@@ -98,6 +98,9 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, in
     case HEARTH_DIM_HEADS_OR_Q:
     case HEARTH_DIM_Q:
         return q;
+    case HEARTH_DIM_O:
+        return q;
+    case HEARTH_DIM_V:
     case HEARTH_DIM_KV:
         return kv;
     case HEARTH_DIM_QKV:

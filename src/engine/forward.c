@@ -159,7 +159,7 @@ static void store(struct hearth_session *s, int layer, int row, const float *k, 
     if (s->batch.again) // they are there, and others may have the page
         return;
     const struct hearth_kv_heads *heads = hearth_kv_heads_of(kv, layer);
-    const size_t dim = (size_t)heads->dim;
+    const size_t dim = (size_t)heads->dim, value = (size_t)heads->value;
     const int page = kv->seqs[at.seq].pages[at.pos / HEARTH_KV_TILE], slot = at.pos % HEARTH_KV_TILE;
     uint8_t *bytes = hearth_kv_pin(kv, page);
     for (int g = 0; g < heads->n; g++) {
@@ -167,7 +167,7 @@ static void store(struct hearth_session *s, int layer, int row, const float *k, 
             ->encode(k + (size_t)g * dim, hearth_kv_key(kv, bytes, layer, g, slot), dim);
         if (!kv->latent)
             hearth_type_info(kv->type_v)
-                ->encode(v + (size_t)g * dim, hearth_kv_value(kv, bytes, layer, g, slot), dim);
+                ->encode(v + (size_t)g * value, hearth_kv_value(kv, bytes, layer, g, slot), value);
     }
     hearth_kv_unpin(kv, page);
 }
@@ -185,7 +185,8 @@ static void store_task(void *arg, int task, int worker)
     const size_t dim = (size_t)head_dim;
     const int n_head = hearth_n_head_of(hp, j->layer);
     float *k = hearth_row_of(s->work.attention.k, row, n_kv);
-    float *v = hearth_row_of(s->work.attention.v, row, n_kv);
+    const int n_v = n_head_kv * hearth_value_dim_of(hp, j->layer);
+    float *v = hearth_row_of(s->work.attention.v, row, n_v);
     float *q = hearth_row_of(s->work.attention.q, row, n_head * head_dim);
     const float *cos_sin = rotation_of(s, j->layer, row);
     const float *q_gate = hearth_row_of(s->work.q_gate, row, 2 * hp->n_head * hp->head_dim);
@@ -197,10 +198,12 @@ static void store_task(void *arg, int task, int worker)
     if (hearth_keys_of(hp, j->layer) != j->layer)
         return;
     if (!hearth_has(&w->attn_v))
-        memcpy(v, k, (size_t)n_kv * sizeof *v);
+        memcpy(v, k, (size_t)n_v * sizeof *v);
     prepare_heads(s, j->layer, k, n_head_kv, &w->attn_k_b, &w->attn_k_norm, cos_sin);
     if (w->attn_v_b.data)
         s->model->kernels.add(v, w->attn_v_b.data, w->attn_v_b.k);
+    for (int i = 0; hp->value_scale != 1.0f && i < n_v; i++)
+        v[i] *= hp->value_scale;
     if (hp->value_norm)
         norm_heads(s, v, n_head_kv, head_dim, s->work.ones);
     store(s, j->layer, row, k, v);
@@ -251,7 +254,10 @@ static void project(struct hearth_session *s, struct hearth_rows rows, int layer
                                : hearth_row_of(work->q, rows.first, q),
          .n = rows.n},
         {.w = w->attn_k, .out = hearth_row_of(work->k, rows.first, kv), .n = rows.n},
-        {.w = w->attn_v, .out = hearth_row_of(work->v, rows.first, kv), .n = rows.n},
+        {.w = w->attn_v,
+         .out = hearth_row_of(work->v, rows.first,
+                              hearth_n_head_kv_of(hp, layer) * hearth_value_dim_of(hp, layer)),
+         .n = rows.n},
         {.n = 0}};
     if (hearth_has(&w->attn_gate))
         qkv[n++] =

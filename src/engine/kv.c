@@ -236,7 +236,7 @@ static int check_type(const struct hearth_hparams *hp, uint32_t type, const char
                       struct hearth_error *err)
 {
     const struct hearth_type_info *info = hearth_type_info(type);
-    const int dims[] = {hp->head_dim, hp->value_dim, hp->head_dim_window};
+    const int dims[] = {hp->head_dim, hp->value_dim, hp->head_dim_window, hp->value_dim_window};
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
         if ((uint32_t)dims[i] % info->block_elems)
             return hearth_fail_param(
@@ -288,8 +288,7 @@ static int measure(struct hearth_kv *kv, const struct hearth_hparams *hp, const 
     kv->type_k = p->type_k;
     kv->type_v = kv->latent ? p->type_k : p->type_v;
     kv->heads[false] = heads_of(kv, hp->n_head_kv, hp->head_dim, hp->value_dim);
-    kv->heads[true] = heads_of(kv, hp->n_head_kv_window, hp->head_dim_window,
-                               kv->latent ? hp->value_dim : hp->head_dim_window);
+    kv->heads[true] = heads_of(kv, hp->n_head_kv_window, hp->head_dim_window, hp->value_dim_window);
     kv->n_ctx = p->n_ctx;
     kv->max_seqs = p->max_seqs;
     kv->pages_per_seq = pages_for(p->n_ctx);

@@ -17,6 +17,8 @@ enum hearth_dim {
     HEARTH_DIM_FF_SHARED,
     HEARTH_DIM_Q,
     HEARTH_DIM_KV,
+    HEARTH_DIM_V, // all values of a position, and what attention gives, where values may be smaller than keys
+    HEARTH_DIM_O,
     HEARTH_DIM_QKV,
     HEARTH_DIM_HEAD,
     HEARTH_DIM_HEADS,
@@ -184,6 +186,7 @@ struct hearth_arch {
     bool token_gives;        // tokens may give each layer something beside the stream
     float rope_theta_window; // as in struct hearth_hparams, unless the file has another
     bool window_rotation;    // layers with a window have a rotation of their own: the file says its base
+    bool narrow_values;      // values may be smaller than keys, and have a scale
     bool rot_half;           // without a window half as many elements rotate as the file says
     bool gates_softplus;     // as in struct hearth_hparams
     bool limits;             // activated gates may have limits
@@ -209,10 +212,10 @@ extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_bailingmoe, heart
     hearth_arch_ernie_moe, hearth_arch_exaone_moe, hearth_arch_falcon, hearth_arch_gemma3, hearth_arch_gemma4,
     hearth_arch_glm4, hearth_arch_glm4moe, hearth_arch_gptoss, hearth_arch_granite, hearth_arch_granitehybrid,
     hearth_arch_granitemoe, hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe, hearth_arch_hy_v3,
-    hearth_arch_laguna, hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_minimax_m2,
-    hearth_arch_mistral3, hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe, hearth_arch_olmoe,
-    hearth_arch_opt, hearth_arch_phi3, hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen3,
-    hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next,
+    hearth_arch_laguna, hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_mimo2,
+    hearth_arch_minimax_m2, hearth_arch_mistral3, hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe,
+    hearth_arch_olmoe, hearth_arch_opt, hearth_arch_phi3, hearth_arch_qwen2, hearth_arch_qwen2moe,
+    hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next,
     hearth_arch_seed_oss, hearth_arch_smallthinker, hearth_arch_smollm3, hearth_arch_step35;
 
 // NULL when unknown.

@@ -31,7 +31,8 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim, 
     const bool windowed = layer >= 0 && hearth_window_of(hp, layer);
     const uint64_t head = (uint64_t)(windowed ? hp->head_dim_window : hp->head_dim),
                    heads = (uint64_t)(windowed ? hp->n_head_window : hp->n_head), q = heads * head,
-                   kv = (uint64_t)(windowed ? hp->n_head_kv_window : hp->n_head_kv) * head;
+                   heads_kv = (uint64_t)(windowed ? hp->n_head_kv_window : hp->n_head_kv),
+                   kv = heads_kv * head, value = (uint64_t)(windowed ? hp->value_dim_window : hp->value_dim);
     switch (dim) {
     case HEARTH_DIM_NONE:
         return 1;
@@ -54,8 +55,12 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim, 
         return q;
     case HEARTH_DIM_KV:
         return kv;
+    case HEARTH_DIM_V:
+        return heads_kv * value;
+    case HEARTH_DIM_O:
+        return heads * value;
     case HEARTH_DIM_QKV:
-        return q + 2 * kv;
+        return q + kv + heads_kv * value;
     case HEARTH_DIM_HEAD:
         return head;
     case HEARTH_DIM_VOCAB:
@@ -351,16 +356,28 @@ static bool has_down_by_neuron(const struct loader *l, int layer, const struct h
     return (down || each) && hearth_gguf_tensor(l->model->gguf, name);
 }
 
-// Whether this is gate or up of experts and the layer has both in one tensor instead.
+// Whether the layer has in one tensor what this is a part of: gate and up of experts, or queries, keys and values.
 static bool is_fused(const struct loader *l, int layer, const struct hearth_binding *b)
 {
-    char name[96];
-    if (b->need != HEARTH_EACH_EXPERT || (b->field != offsetof(struct hearth_layer, ffn_gate_exps) &&
-                                          b->field != offsetof(struct hearth_layer, ffn_up_exps)))
-        return false;
-    snprintf(name, sizeof name, "blk.%d.ffn_gate_up_exps.weight", layer);
-    return hearth_arch_has_field(l->model->arch, offsetof(struct hearth_layer, ffn_gate_up_exps)) &&
-           hearth_gguf_tensor(l->model->gguf, name);
+    static const struct {
+        size_t part, whole;
+        const char *name;
+    } fused[] = {
+        {offsetof(struct hearth_layer, ffn_gate_exps), offsetof(struct hearth_layer, ffn_gate_up_exps),
+         "ffn_gate_up_exps"},
+        {offsetof(struct hearth_layer, ffn_up_exps), offsetof(struct hearth_layer, ffn_gate_up_exps),
+         "ffn_gate_up_exps"},
+        {offsetof(struct hearth_layer, attn_q), offsetof(struct hearth_layer, attn_qkv), "attn_qkv"},
+        {offsetof(struct hearth_layer, attn_k), offsetof(struct hearth_layer, attn_qkv), "attn_qkv"},
+        {offsetof(struct hearth_layer, attn_v), offsetof(struct hearth_layer, attn_qkv), "attn_qkv"}};
+    for (size_t i = 0; i < sizeof fused / sizeof *fused; i++) {
+        char name[96];
+        snprintf(name, sizeof name, "blk.%d.%s.weight", layer, fused[i].name);
+        if (l->layer >= 0 && b->field == fused[i].part &&
+            hearth_arch_has_field(l->model->arch, fused[i].whole) && hearth_gguf_tensor(l->model->gguf, name))
+            return true;
+    }
+    return false;
 }
 
 // Finds an optional tensor of all experts. Packs name predictors alike with and without experts.
@@ -735,10 +752,12 @@ static void share(struct hearth_model *m)
         if (!hearth_has(&l->attn_qkv))
             continue;
         const size_t q = (size_t)dim_value(&m->hp, HEARTH_DIM_Q, i),
-                     kv = (size_t)dim_value(&m->hp, HEARTH_DIM_KV, i);
+                     kv = (size_t)dim_value(&m->hp, HEARTH_DIM_KV, i),
+                     v = (size_t)dim_value(&m->hp, HEARTH_DIM_V, i);
         l->attn_q = l->attn_k = l->attn_v = l->attn_qkv;
         l->attn_q.n = q;
-        l->attn_k.n = l->attn_v.n = kv;
+        l->attn_k.n = kv;
+        l->attn_v.n = v;
         l->attn_k.at = q * l->attn_qkv.stride;
         l->attn_v.at = (q + kv) * l->attn_qkv.stride;
     }

@@ -109,7 +109,7 @@ static int read_sizes(const struct reader *r, const struct hearth_arch *arch, st
     if (hp->n_head % hp->n_head_kv)
         return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %d attention heads cannot share %d key/value heads",
                            hearth_gguf_path(r->g), hp->n_head, hp->n_head_kv);
-    if (value_dim != hp->head_dim)
+    if (value_dim > hp->head_dim || (value_dim != hp->head_dim && !arch->narrow_values))
         return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                            "%s: keys of %d and values of %d dimensions are not supported, they must be equal",
                            hearth_gguf_path(r->g), hp->head_dim, value_dim);
@@ -153,17 +153,19 @@ static int read_window_heads(const struct reader *r, const struct hearth_arch *a
     hp->n_head_window = hp->n_head;
     hp->n_head_kv_window = hp->n_head_kv;
     hp->head_dim_window = hp->head_dim;
+    hp->value_dim_window = hp->value_dim;
     if (!arch->window_heads)
         return HEARTH_OK;
     int rc = read_range(r, "attention.key_length_swa", false, 1, 4096, &hp->head_dim_window);
-    int value = hp->head_dim_window;
+    int value = hp->head_dim_window != hp->head_dim ? hp->head_dim_window : hp->value_dim;
     if (!rc)
         rc = read_range(r, "attention.value_length_swa", false, 1, 4096, &value);
-    if (!rc && value != hp->head_dim_window)
+    if (!rc && (value > hp->head_dim_window || (value != hp->head_dim_window && !arch->narrow_values)))
         rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                          "%s: keys of %d and values of %d dimensions in layers with a window are not "
                          "supported, they must be equal",
                          hearth_gguf_path(r->g), hp->head_dim_window, value);
+    hp->value_dim_window = value;
     if (!rc)
         rc = find_of_layers(r, "attention.head_count_kv", hp, &kv);
     if (!rc)
@@ -218,8 +220,10 @@ static int read_scales(const struct reader *r, const struct hearth_arch *arch, s
                                                              : hp->head_dim;
     hp->attn_scale = arch->attn_scale > 0 ? arch->attn_scale : 1.0f / sqrtf((float)dim);
     hp->router_scale = arch->router_root ? 1.0f / sqrtf((float)hp->n_embd) : 1.0f;
-    hp->residual_scale = hp->logit_scale = 1.0f;
+    hp->residual_scale = hp->logit_scale = hp->value_scale = 1.0f;
     float divisor = 1.0f;
+    if (arch->narrow_values)
+        return read_float(r, "attention.value_scale", false, 1e-6f, 1e6f, &hp->value_scale);
     if (!arch->scales)
         return HEARTH_OK;
     int rc = read_float(r, "embedding_scale", false, 1e-6f, 1e6f, &hp->embd_scale);

@@ -227,9 +227,9 @@ enum hearth_predictor_input {
 struct hearth_hparams {
     int n_vocab, n_ctx_train, n_embd, n_layer, n_head, n_head_kv, head_dim;
     int n_head_window, n_head_kv_window, head_dim_window,
-        n_rot_window; // of layers with a window; mostly the same
-    int value_dim;    // of a value in the cache; other than head_dim with latent attention alone
-    int n_borrowing;  // the last layers, which attend to keys and values of earlier ones: hearth_keys_of()
+        n_rot_window;                // of layers with a window; mostly the same
+    int value_dim, value_dim_window; // of a value in the cache; mostly the same as of a key
+    int n_borrowing; // the last layers, which attend to keys and values of earlier ones: hearth_keys_of()
     struct hearth_latent latent;
     int n_extra;     // layers that the file has behind those, for guessing tokens ahead: not used
     int n_ff;        // of a dense part, the widest; 0 when all is in experts
@@ -271,6 +271,7 @@ struct hearth_hparams {
     float residual_scale; // what attention and feed-forward part add by this
     float logit_scale;    // and logits by this
     float logit_cap;      // logits x become cap * tanh(x / cap); 0: they stay
+    float value_scale;    // values are multiplied by this
     bool value_norm;      // values are normed as heads, without weights; where there are none they are keys
 
     int window; // a token attends to itself and window - 1 before it; 0: to all
@@ -334,7 +335,7 @@ static inline int hearth_n_rot_of(const struct hearth_hparams *hp, int layer)
 }
 static inline int hearth_value_dim_of(const struct hearth_hparams *hp, int layer)
 {
-    return hp->latent.rank ? hp->value_dim : hearth_head_dim_of(hp, layer);
+    return hearth_window_of(hp, layer) ? hp->value_dim_window : hp->value_dim;
 }
 
 // The most that a layer has: elements of a head, and of all queries, and of all keys.

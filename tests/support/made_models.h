@@ -149,6 +149,10 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim, in
         return MADE_HEADS;
     case HEARTH_DIM_KV:
         return kv_heads * head;
+    case HEARTH_DIM_V: // half as large
+        return kv_heads * head / 2;
+    case HEARTH_DIM_O:
+        return MADE_HEADS * head / 2;
     case HEARTH_DIM_QKV:
         return MADE_E + 2 * kv_heads * head;
     case HEARTH_DIM_HEAD:

@@ -122,13 +122,22 @@ def models(text, grouped, plain):
                                     "sliding_attention": dict(plain, rope_theta=5000.0)}),
             text.replace("shore", "hill") * 2,
         ),
+        "mimo2": (
+            "mimo2", tf.MiMoV2FlashForCausalLM,
+            {k: v for k, v in windows.items() if k not in ("num_experts", "rope_parameters")}
+            | dict(n_routed_experts=8, n_group=1, topk_group=1, norm_topk_prob=True, routed_scaling_factor=1.0, head_dim=64, v_head_dim=32,
+                   num_key_value_heads=1, layer_types=sliding[::-1], mlp_layer_types=["dense", "sparse"], attention_value_scale=0.7,
+                   rope_parameters={"full_attention": dict(plain, partial_rotary_factor=0.5),
+                                    "sliding_attention": dict(plain, rope_theta=5000.0, partial_rotary_factor=0.5)}),
+            text.replace("every", "each") * 2,
+        ),
     }  # fmt: skip
 
 
 # Of a text that is longer than the one the model was first trained with.
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16}
 LLAMA3 = dict(YARN, rope_type="llama3", low_freq_factor=1.0, high_freq_factor=4.0)
-ARCHS = ("deepseek", "bailingmoe", "bailingmoe2", "exaone-moe", "hy_v3", "afmoe", "laguna", "step35")
+ARCHS = ("deepseek", "bailingmoe", "bailingmoe2", "exaone-moe", "hy_v3", "afmoe", "laguna", "step35", "mimo2")
 ADJACENT = ("deepseek", "bailingmoe")  # rows of queries and keys in the order of adjacent pairs
 
 
@@ -152,6 +161,10 @@ def layer(out, sd, arch, cfg, i):
     for name in ("gate_proj", "g_proj"):
         if f"{src}self_attn.{name}.weight" in sd:
             out[dst + "attn_gate.weight"] = sd[f"{src}self_attn.{name}.weight"]
+    if src + "self_attn.sinks" in sd:
+        out[dst + "attn_sinks.weight"] = sd[src + "self_attn.sinks"]
+    if arch == "mimo2" and i == 1:  # newer files have all layers so
+        out[dst + "attn_qkv.weight"] = np.concatenate([out.pop(f"{dst}attn_{part}.weight") for part in "qkv"])
     if arch == "afmoe":
         out[dst + "post_attention_norm.weight"] = out[dst + "ffn_norm.weight"]
         out[dst + "ffn_norm.weight"] = sd[src + "pre_mlp_layernorm.weight"]
@@ -175,25 +188,30 @@ def hyper_parameters(w, arch, cfg, leading):
     if arch in ADJACENT:
         w.add_expert_shared_count(shared)
         w.add_expert_weights_norm(cfg.norm_topk_prob)
-    else:
+    elif arch != "mimo2":
         w.add_expert_shared_feed_forward_length(length or shared * cfg.moe_intermediate_size)
         w.add_expert_shared_count(shared if arch in ("glm4moe", "afmoe") else 1)
         w.add_expert_gating_func(SIGMOID)
         w.add_expert_weights_norm(True)
         w.add_expert_weights_scale(next(getattr(cfg, s) for s in scales if getattr(cfg, s, None)))
-    if arch != "hy_v3":  # whose files do not say it
+    if arch not in ("hy_v3", "mimo2"):  # whose files do not say it
         w.add_leading_dense_block_count(leading)
     if arch == "bailingmoe2":
         w.add_rope_dimension_count(cfg.head_dim // 2)
         w.add_expert_group_count(cfg.n_group)
         w.add_expert_group_used_count(cfg.topk_group)
-    if arch in ("exaone-moe", "step35"):
+    if arch in ("exaone-moe", "step35", "mimo2"):
         w.add_array(f"{arch}.attention.sliding_window_pattern", [t == SLIDING for t in cfg.layer_types])
-    if arch in ("laguna", "step35"):
+    if arch in ("laguna", "step35", "mimo2"):
         own_rotations(w, arch, cfg)
     if arch == "laguna":
         w.add_head_count(cfg.num_attention_heads_per_layer)
         w.add_rope_dimension_count(cfg.head_dim // 2)
+    if arch == "mimo2":
+        w.add_head_count_kv([2 if t == SLIDING else 1 for t in cfg.layer_types])
+        w.add_value_length(cfg.v_head_dim)
+        w.add_rope_dimension_count(cfg.head_dim // 2)
+        w.add_float32("mimo2.attention.value_scale", cfg.attention_value_scale)
     if arch == "step35":
         w.add_head_count([6 if t == SLIDING else 4 for t in cfg.layer_types])
         w.add_array("step35.swiglu_clamp_exp", cfg.swiglu_limits)
