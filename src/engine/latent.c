@@ -185,7 +185,9 @@ void hearth_latent_place(struct hearth_latent_work *w, int row, int layer, float
     const size_t rank = (size_t)hp->latent.rank, still = (size_t)hp->latent.still, n_rot = (size_t)hp->n_rot;
     const int width = query_width(hp);
     kernels->rms_norm(k, k, hearth_vector_of(&w->c->weights->layers[layer].attn_kv_a_norm), rank,
-                      hp->norm_eps);
+                      hp->latent.eps);
+    if (!cos_sin)
+        return;
     kernels->rope(k + rank, cos_sin, 1, n_rot, n_rot, false);
     kernels->rope(hearth_row_of(w->heads, row, hp->n_head * width) + still, cos_sin, (size_t)hp->n_head,
                   (size_t)width, n_rot, false);

@@ -47,6 +47,12 @@ static bool given_up(const struct job *j)
     return j->batch->n_classes == 1 && hearth_given_up(j->work->c, j->batch->classes[0].phase);
 }
 
+// How many numbers say what a token leaves of the heads' states.
+static int decays_of(const struct hearth_recurrence *r)
+{
+    return r->each ? r->n_values : r->n_heads;
+}
+
 // ---- the rule
 
 // n rows of a head's state from `first` on: where they are written, and where they are read.
@@ -82,12 +88,14 @@ static void delta_task(void *arg, int task, int worker)
         const int row = row_of(j, seq, i);
         float *mixed = mixed_row(w, row), *v = mixed + (size_t)(2 * r->n_keys + head) * dim + first;
         const float *q = mixed + (size_t)hearth_key_head_of(r, head) * dim;
+        const float *decay = hearth_row_of(w->decay, row, decays_of(r)) + head * (r->each ? r->dim : 1);
         const struct hearth_delta d = {.q = q,
                                        .k = q + (size_t)r->n_keys * dim,
                                        .dim = dim,
-                                       .decay = hearth_row_of(w->decay, row, r->n_heads)[head],
-                                       .beta = hearth_row_of(w->beta, row, r->n_heads)[head]};
-        w->c->kernels->delta(v, to, from, v, (size_t)n, &d);
+                                       .decay = *decay,
+                                       .beta = hearth_row_of(w->beta, row, r->n_heads)[head],
+                                       .decays = decay};
+        (r->each ? w->c->kernels->delta_each : w->c->kernels->delta)(v, to, from, v, (size_t)n, &d);
         from = to;
     }
 }
@@ -107,13 +115,17 @@ static void convolve(const struct job *j, int seq, int at, int channel, int n)
     const struct hearth_recurrence *r = &w->c->hp->recurrence;
     const struct hearth_state_seq *state = state_of(j, seq);
     const struct hearth_layer *l = &w->c->weights->layers[j->layer];
-    const float *weights = l->rec_conv.data, *bias = hearth_vector_of(&l->rec_conv_b);
+    const struct hearth_weight *const parts[] = {&l->rec_conv_q, &l->rec_conv_k, &l->rec_conv_v};
+    const bool whole = hearth_has(&l->rec_conv);
+    const float *weights = whole ? l->rec_conv.data : parts[channel / r->n_values]->data;
+    const float *bias = hearth_vector_of(&l->rec_conv_b);
+    const int first = whole ? channel : channel % r->n_values;
     const int kept = r->n_taps - 1, count = w->firsts[seq + 1] - w->firsts[seq];
     const size_t bytes = (size_t)n * sizeof(float);
     struct taps t;
     for (int i = 0; i < r->n_taps; i++)
         for (int c = 0; c < n; c++)
-            t.w[i][c] = weights[(size_t)(channel + c) * (size_t)r->n_taps + (size_t)i];
+            t.w[i][c] = weights[(size_t)(first + c) * (size_t)r->n_taps + (size_t)i];
     // Input p of the sequence, counted from the oldest that is kept, lies in x[p % n_taps].
     for (int i = 0; i < kept; i++)
         if (state->from < 0)
@@ -197,7 +209,20 @@ static void weigh_row(const struct job *j, int row)
     }
 }
 
-// A head's inputs, or behind these a row's weights.
+// The same for one head where each key fades at a rate of its own.
+static void weigh_head(const struct job *j, int row, int head)
+{
+    const struct hearth_recurrent_work *w = j->work;
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const struct hearth_layer *l = &w->c->weights->layers[j->layer];
+    const float by = ((const float *)l->rec_decay.data)[head], *bias = hearth_vector_of(&l->rec_decay_b);
+    float *decay = hearth_row_of(w->decay, row, r->n_values), *beta = hearth_row_of(w->beta, row, r->n_heads);
+    for (int i = head * r->dim; i < (head + 1) * r->dim; i++)
+        decay[i] = hearth_exp(by * softplus(decay[i] + bias[i]));
+    beta[head] = 1.0f / (1.0f + hearth_exp(-beta[head]));
+}
+
+// A head's inputs, or behind these a row's weights, or those of a head.
 static void prepare_task(void *arg, int task, int worker)
 {
     (void)worker;
@@ -208,6 +233,8 @@ static void prepare_task(void *arg, int task, int worker)
         return;
     if (task < convolutions)
         convolve_head(j, task);
+    else if (r->each)
+        weigh_head(j, (task - convolutions) / r->n_heads, (task - convolutions) % r->n_heads);
     else
         weigh_row(j, task - convolutions);
 }
@@ -356,7 +383,7 @@ static void gate_task(void *arg, int task, int worker)
         float *x = mixed_row(w, task) + (size_t)(2 * r->n_keys + head) * dim;
         float *gate = hearth_row_of(w->gate, task, r->n_values) + (size_t)head * dim;
         kernels->rms_norm(x, x, norm, dim, w->c->hp->norm_eps);
-        kernels->glu(gate, gate, x, dim, HEARTH_ACT_SILU);
+        kernels->glu(gate, gate, x, dim, r->each ? HEARTH_ACT_SIGMOID : HEARTH_ACT_SILU);
     }
 }
 
@@ -365,7 +392,7 @@ static void gate_task(void *arg, int task, int worker)
 // Of a row, how many weights come beside what is mixed: of a scan, steps are among that.
 static int weights_of(const struct hearth_recurrence *r)
 {
-    return r->kind == HEARTH_RECURRENCE_SCAN ? 0 : r->n_heads;
+    return r->kind == HEARTH_RECURRENCE_SCAN ? 0 : decays_of(r) + r->n_heads;
 }
 
 // A row's inputs, to or from their place.
@@ -373,15 +400,16 @@ static void copy_kept(const struct job *j, int row, int place, bool keep)
 {
     const struct hearth_recurrent_work *w = j->work;
     const struct hearth_recurrence *r = &w->c->hp->recurrence;
-    const int n = weights_of(r), at = j->index * w->max_kept + place;
+    const int n = weights_of(r), at = j->index * w->max_kept + place, n_decays = n ? n - r->n_heads : 0;
     const bool both = hearth_has(&w->c->weights->layers[j->layer].rec_both);
-    float *weights = hearth_row_of(w->kept_weights, at, 2 * n);
+    float *weights = hearth_row_of(w->kept_weights, at, n);
     const struct {
         float *now, *kept;
         int n;
-    } parts[] = {{mixed_row(w, row), hearth_row_of(w->kept_mixed, at, r->n_in), r->n_in},
-                 {hearth_row_of(both ? w->both : w->decay, row, both ? 2 * n : n), weights, both ? 2 * n : n},
-                 {hearth_row_of(w->beta, row, n), weights + n, both ? 0 : n}};
+    } parts[] = {
+        {mixed_row(w, row), hearth_row_of(w->kept_mixed, at, r->n_in), r->n_in},
+        {hearth_row_of(both ? w->both : w->decay, row, both ? n : n_decays), weights, both ? n : n_decays},
+        {hearth_row_of(w->beta, row, r->n_heads), weights + n_decays, both ? 0 : n - n_decays}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i].n)
             memcpy(keep ? parts[i].kept : parts[i].now, keep ? parts[i].now : parts[i].kept,
@@ -432,7 +460,8 @@ static void change_states(struct job *j)
         hearth_parallel(w->c, conv_task, j, b->n_seqs * j->n_parts);
         return;
     }
-    hearth_parallel(w->c, prepare_task, j, b->n_seqs * (2 * r->n_keys + r->n_heads) + b->n);
+    hearth_parallel(w->c, prepare_task, j,
+                    b->n_seqs * (2 * r->n_keys + r->n_heads) + b->n * (r->each ? r->n_heads : 1));
     hearth_parallel(w->c, delta_task, j, b->n_seqs * r->n_heads * j->n_parts);
 }
 
@@ -457,9 +486,37 @@ void hearth_recurrent_again(struct hearth_recurrent_work *w, const struct hearth
     change_states(&j);
 }
 
+// The same in three parts, with what is forgotten and gates in two steps.
+static void project_parts(struct hearth_recurrent_work *w, struct hearth_rows rows, int layer, const float *h)
+{
+    const struct hearth_layer *l = &w->c->weights->layers[layer];
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const size_t in = (size_t)r->n_in, values = (size_t)r->n_values;
+    float *mixed = mixed_row(w, rows.first), *fade = hearth_row_of(w->low_fade, rows.first, r->dim),
+          *gate = hearth_row_of(w->low_gate, rows.first, r->dim);
+    struct hearth_product products[] = {
+        {.w = l->rec_q, .out = mixed, .n = rows.n, .out_stride = in},
+        {.w = l->rec_k, .out = mixed + values, .n = rows.n, .out_stride = in},
+        {.w = l->rec_v, .out = mixed + 2 * values, .n = rows.n, .out_stride = in},
+        {.w = l->rec_fade_a, .out = fade, .n = rows.n},
+        {.w = l->rec_gate_a, .out = gate, .n = rows.n},
+        {.w = l->rec_beta, .out = hearth_row_of(w->beta, rows.first, r->n_heads), .n = rows.n}};
+    struct hearth_product second[] = {
+        {.w = l->rec_fade_b, .out = hearth_row_of(w->decay, rows.first, r->n_values), .n = rows.n},
+        {.w = l->rec_gate_b, .out = hearth_row_of(w->gate, rows.first, r->n_values), .n = rows.n}};
+    hearth_matmul(w->matmul, rows.phase, products, 6, h + (size_t)rows.first * (size_t)w->c->hp->n_embd,
+                  rows.n);
+    hearth_matmul(w->matmul, rows.phase, &second[0], 1, fade, rows.n);
+    hearth_matmul(w->matmul, rows.phase, &second[1], 1, gate, rows.n);
+}
+
 void hearth_recurrent_project(struct hearth_recurrent_work *w, struct hearth_rows rows, int layer,
                               const float *h)
 {
+    if (w->c->hp->recurrence.each) {
+        project_parts(w, rows, layer, h);
+        return;
+    }
     const struct hearth_layer *l = &w->c->weights->layers[layer];
     const struct hearth_recurrence *r = &w->c->hp->recurrence;
     struct hearth_product products[] = {
@@ -500,14 +557,16 @@ void hearth_recurrent_lay_out(struct hearth_recurrent_work *w, int max_rows, int
         return;
     w->mixed = hearth_arena_take_rows(a, t, steps, (size_t)r->n_in * f32);
     w->gate = hearth_arena_take_rows(a, t, steps, out * f32);
-    w->decay = hearth_arena_take_rows(a, heads ? t : 0, steps, heads * f32);
+    w->decay = hearth_arena_take_rows(a, heads ? t : 0, steps, (size_t)decays_of(r) * f32);
+    w->low_fade = hearth_arena_take_rows(a, r->each ? t : 0, steps, dim * f32);
+    w->low_gate = hearth_arena_take_rows(a, r->each ? t : 0, steps, dim * f32);
     w->beta = hearth_arena_take_rows(a, heads ? t : 0, steps, heads * f32);
     w->both = hearth_arena_take_rows(a, r->grouped && r->kind == HEARTH_RECURRENCE_DELTA ? t : 0, steps,
                                      2 * heads * f32);
     w->max_kept = max_steps > max_seqs ? max_steps : 0;
     const size_t kept = (size_t)w->max_kept * (size_t)r->n_layers;
     w->kept_mixed = hearth_arena_take(a, kept, (size_t)r->n_in * f32);
-    w->kept_weights = hearth_arena_take(a, kept, 2 * (size_t)weights_of(r) * f32);
+    w->kept_weights = hearth_arena_take(a, kept, (size_t)weights_of(r) * f32);
     w->order = hearth_arena_take(a, t, sizeof *w->order);
     w->firsts = hearth_arena_take(a, (size_t)max_seqs + 1, sizeof *w->firsts);
     w->norm_q = hearth_arena_take(a, dim, f32);

@@ -19,16 +19,17 @@ struct hearth_recurrent_work {
     struct hearth_matmul_work *matmul;
     // [T x I] projected; then queries, keys and values; then what heads give, over values, but of a scan
     float *mixed;
-    float *gate;  // [T x W] then what goes out
-    float *decay; // [T x H] how much of the state stays
-    float *beta;  // [T x H] how much of what is new comes in
-    float *both;  // [T x 2 H] products of the two, where they come together
-    int *order;   // [T] rows, each sequence's side by side at rising positions
-    int *firsts;  // [S + 1] where those of a sequence begin
+    float *gate;                // [T x W] then what goes out
+    float *decay;               // [T x H] how much of the state stays; or of each key, [T x W]
+    float *low_fade, *low_gate; // [T x R] between the two steps of these and of gates
+    float *beta;                // [T x H] how much of what is new comes in
+    float *both;                // [T x 2 H] products of the two, where they come together
+    int *order;                 // [T] rows, each sequence's side by side at rising positions
+    int *firsts;                // [S + 1] where those of a sequence begin
     // Inputs of the last evaluation's steps, for sequences that are cut between them; max_kept 0: none are kept.
     int max_kept;
     float *kept_mixed;      // [layers x max_kept x I]
-    float *kept_weights;    // [layers x max_kept x 2 H] those of decay and beta, or of both
+    float *kept_weights;    // [layers x max_kept x H + H, or W + H] those of decay and beta, or of both
     float *norm_q, *norm_k; // [dim] the same number: what makes of RMSNorm the norm that is wanted
 };
 

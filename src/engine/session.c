@@ -152,8 +152,8 @@ static void lay_out_matmul(struct hearth_session *s, struct hearth_arena *a)
     const size_t used = (size_t)hearth_ffn_used(hp);
     const size_t e = (size_t)hp->n_embd, f = (size_t)hearth_ffn_neurons(hp),
                  dim = (size_t)hearth_head_dim_most(hp);
-    const size_t q = hp->latent.rank ? hearth_latent_widest(hp)
-                                     : max_size((size_t)hearth_q_most(hp), (size_t)hp->recurrence.n_values),
+    const size_t q = max_size(hp->latent.rank ? hearth_latent_widest(hp) : (size_t)hearth_q_most(hp),
+                              (size_t)hp->recurrence.n_values),
                  rank = hearth_sparse_mode_rank(&s->mode, s->model);
     const size_t most =
         max_size(max_size(max_size(e, f), max_size(q, dim)), max_size(rank, hearth_ffn_shared(hp)));
@@ -162,12 +162,12 @@ static void lay_out_matmul(struct hearth_session *s, struct hearth_arena *a)
     const size_t row = max_size(hearth_acts_bytes(widest),
                                 used * hearth_acts_bytes(max_size((size_t)hearth_ffn_width(hp), f)));
     const size_t ranks = hearth_adapters_most_ranks(s->model->adapters);
-    // Products of one call: at most four with each row, or gate and up of each expert that it uses.
+    // Products of one call: at most six with each row, or gate and up of each expert that it uses.
     const struct hearth_matmul_sizes sizes = {.rows = (size_t)s->limits.max_rows,
                                               .often = (size_t)s->limits.max_steps,
                                               .row_bytes = row,
                                               .longest = max_size(widest, ranks),
-                                              .low = max_size(4, 2 * used) * ranks,
+                                              .low = max_size(6, 2 * used) * ranks,
                                               .most_ranks = ranks};
     hearth_matmul_lay_out(&s->work.matmul, &sizes, a);
 }

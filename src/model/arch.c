@@ -6,21 +6,22 @@
 #include <string.h>
 
 static const struct hearth_arch *const archs[] = {
-    &hearth_arch_afmoe,          &hearth_arch_bailingmoe,    &hearth_arch_bailingmoe2,
-    &hearth_arch_bamboo,         &hearth_arch_deepseek,      &hearth_arch_deepseek2,
-    &hearth_arch_dots1,          &hearth_arch_ernie,         &hearth_arch_ernie_moe,
-    &hearth_arch_exaone_moe,     &hearth_arch_falcon,        &hearth_arch_gemma3,
-    &hearth_arch_gemma4,         &hearth_arch_glm4,          &hearth_arch_glm4moe,
-    &hearth_arch_gptoss,         &hearth_arch_granite,       &hearth_arch_granitehybrid,
-    &hearth_arch_granitemoe,     &hearth_arch_hunyuan_dense, &hearth_arch_hunyuan_moe,
-    &hearth_arch_hy_v3,          &hearth_arch_laguna,        &hearth_arch_lfm2,
-    &hearth_arch_lfm2moe,        &hearth_arch_llama,         &hearth_arch_mimo2,
-    &hearth_arch_minimax_m2,     &hearth_arch_mistral3,      &hearth_arch_nemotron_h,
-    &hearth_arch_nemotron_h_moe, &hearth_arch_olmoe,         &hearth_arch_opt,
-    &hearth_arch_phi3,           &hearth_arch_qwen2,         &hearth_arch_qwen2moe,
-    &hearth_arch_qwen3,          &hearth_arch_qwen35,        &hearth_arch_qwen35moe,
-    &hearth_arch_qwen3moe,       &hearth_arch_qwen3next,     &hearth_arch_seed_oss,
-    &hearth_arch_smallthinker,   &hearth_arch_smollm3,       &hearth_arch_step35,
+    &hearth_arch_afmoe,      &hearth_arch_bailingmoe,     &hearth_arch_bailingmoe2,
+    &hearth_arch_bamboo,     &hearth_arch_deepseek,       &hearth_arch_deepseek2,
+    &hearth_arch_dots1,      &hearth_arch_ernie,          &hearth_arch_ernie_moe,
+    &hearth_arch_exaone_moe, &hearth_arch_falcon,         &hearth_arch_gemma3,
+    &hearth_arch_gemma4,     &hearth_arch_glm4,           &hearth_arch_glm4moe,
+    &hearth_arch_gptoss,     &hearth_arch_granite,        &hearth_arch_granitehybrid,
+    &hearth_arch_granitemoe, &hearth_arch_hunyuan_dense,  &hearth_arch_hunyuan_moe,
+    &hearth_arch_hy_v3,      &hearth_arch_kimi_linear,    &hearth_arch_laguna,
+    &hearth_arch_lfm2,       &hearth_arch_lfm2moe,        &hearth_arch_llama,
+    &hearth_arch_mimo2,      &hearth_arch_minimax_m2,     &hearth_arch_mistral3,
+    &hearth_arch_nemotron_h, &hearth_arch_nemotron_h_moe, &hearth_arch_olmoe,
+    &hearth_arch_opt,        &hearth_arch_phi3,           &hearth_arch_qwen2,
+    &hearth_arch_qwen2moe,   &hearth_arch_qwen3,          &hearth_arch_qwen35,
+    &hearth_arch_qwen35moe,  &hearth_arch_qwen3moe,       &hearth_arch_qwen3next,
+    &hearth_arch_seed_oss,   &hearth_arch_smallthinker,   &hearth_arch_smollm3,
+    &hearth_arch_step35,
 };
 
 const struct hearth_arch *hearth_arch_find(struct hearth_str name)

@@ -74,6 +74,7 @@ enum hearth_need {
     HEARTH_SMALL_EXPERTS, // required in layers with experts that do not read the stream itself
     HEARTH_RECURS,        // required in recurrent layers
     HEARTH_RECURS_F32,    // same, a matrix that is kept as f32
+    HEARTH_RECURS_TAPS,   // same, and the file has a dimension of 1 in between: [k, 1, n]
     HEARTH_OWN_KEYS,      // required in layers with keys and values of their own,
     HEARTH_OWN_VALUES,    // and optional there without a window, where values may be keys
     HEARTH_TOKEN_GIVES,   // required where tokens give each layer something beside the stream
@@ -197,7 +198,8 @@ struct hearth_arch {
     bool q_growth;                          // same: the file may say how much
     bool rope_long;                         // there may be a second table of frequencies, for longer texts
     enum hearth_recurrence_kind recurrence; // of the layers that do not attend
-    bool rec_grouped;                       // as in struct hearth_recurrence
+    bool rec_grouped, rec_each;             // as in struct hearth_recurrence
+    float latent_eps;                       // as in struct hearth_latent; 0: that of all norms
     bool attn_gated;                        // as in struct hearth_hparams
     bool one_part;                          // same
     bool any_eps;      // files may have layer_norm_epsilon alone, which is RMSNorm's then
@@ -212,11 +214,12 @@ extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_bailingmoe, heart
     hearth_arch_ernie_moe, hearth_arch_exaone_moe, hearth_arch_falcon, hearth_arch_gemma3, hearth_arch_gemma4,
     hearth_arch_glm4, hearth_arch_glm4moe, hearth_arch_gptoss, hearth_arch_granite, hearth_arch_granitehybrid,
     hearth_arch_granitemoe, hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe, hearth_arch_hy_v3,
-    hearth_arch_laguna, hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_mimo2,
-    hearth_arch_minimax_m2, hearth_arch_mistral3, hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe,
-    hearth_arch_olmoe, hearth_arch_opt, hearth_arch_phi3, hearth_arch_qwen2, hearth_arch_qwen2moe,
-    hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next,
-    hearth_arch_seed_oss, hearth_arch_smallthinker, hearth_arch_smollm3, hearth_arch_step35;
+    hearth_arch_kimi_linear, hearth_arch_laguna, hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama,
+    hearth_arch_mimo2, hearth_arch_minimax_m2, hearth_arch_mistral3, hearth_arch_nemotron_h,
+    hearth_arch_nemotron_h_moe, hearth_arch_olmoe, hearth_arch_opt, hearth_arch_phi3, hearth_arch_qwen2,
+    hearth_arch_qwen2moe, hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe,
+    hearth_arch_qwen3next, hearth_arch_seed_oss, hearth_arch_smallthinker, hearth_arch_smollm3,
+    hearth_arch_step35;
 
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);

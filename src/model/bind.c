@@ -135,7 +135,8 @@ static void list_types(const struct hearth_kernels *kernels, char *out, size_t s
 // Whether it is kept as f32.
 static bool is_vector(const struct hearth_binding *b)
 {
-    return b->n == HEARTH_DIM_NONE || b->need == HEARTH_EACH_VECTOR || b->need == HEARTH_RECURS_F32;
+    return b->n == HEARTH_DIM_NONE || b->need == HEARTH_EACH_VECTOR || b->need == HEARTH_RECURS_F32 ||
+           b->need == HEARTH_RECURS_TAPS;
 }
 
 // Whether there are kernels for the tensor t in this type.
@@ -168,7 +169,8 @@ static int check_tensor(struct loader *l, const struct hearth_gguf_tensor *t, co
     const uint64_t k = free_k ? t->ne[0] : dim_value(hp, b->k, l->layer),
                    n = free_n || by_head ? t->ne[1] : dim_value(hp, b->n, l->layer);
     const uint64_t x = (uint64_t)n_matrices;
-    if (t->ne[0] != k || t->ne[1] != n || t->ne[2] != x || t->ne[3] != 1)
+    const bool taps = b->need == HEARTH_RECURS_TAPS && t->ne[1] == 1 && t->ne[2] == n;
+    if (t->ne[0] != k || t->ne[3] != 1 || (!taps && (t->ne[1] != n || t->ne[2] != x)))
         return hearth_fail(
             l->err, HEARTH_E_FORMAT,
             "%s: tensor %s is %llu x %llu x %llu where the hyper-parameters say %llu x %llu x %llu: "
@@ -219,7 +221,8 @@ static void set_weight(struct hearth_weight *w, const struct hearth_gguf_tensor 
 {
     w->type = is_vector(b) ? HEARTH_TYPE_F32 : t->type;
     w->k = (size_t)t->ne[0];
-    w->n = (size_t)(b->need == HEARTH_EACH_HEAD ? t->ne[1] * t->ne[2] : t->ne[1]);
+    const bool whole = b->need == HEARTH_EACH_HEAD || b->need == HEARTH_RECURS_TAPS;
+    w->n = (size_t)(whole ? t->ne[1] * t->ne[2] : t->ne[1]);
     w->stride = hearth_type_bytes(w->type, w->k);
     w->item = (int32_t)item;
 }
@@ -246,7 +249,8 @@ static int bind_tensor(struct loader *l, const struct hearth_gguf_tensor *t, con
                           hearth_need_is_each(b->need)  ? l->model->hp.n_expert
                           : b->need == HEARTH_EACH_HEAD ? l->model->hp.n_head
                                                         : 1);
-    const uint64_t bytes = to_f32 && !rc ? hearth_type_bytes(HEARTH_TYPE_F32, t->ne[0]) * t->ne[1] : t->bytes;
+    const uint64_t bytes =
+        to_f32 && !rc ? hearth_type_bytes(HEARTH_TYPE_F32, t->ne[0]) * t->ne[1] * t->ne[2] : t->bytes;
     if (!rc)
         rc = reserve(l, t, bytes, &offset);
     if (!rc)
@@ -316,13 +320,13 @@ static bool applies(const struct hearth_binding *b, const struct hearth_hparams 
     case HEARTH_MAYBE_EACH:
         return experts;
     case HEARTH_WHOLE_Q:
-        return !hp->latent.q_rank;
+        return !hp->latent.q_rank && hearth_attends(hp, layer);
     case HEARTH_TWO_STEP_Q:
-        return hp->latent.q_rank;
+        return hp->latent.q_rank && hearth_attends(hp, layer);
     case HEARTH_JOINT:
-        return hp->latent.joint;
+        return hp->latent.joint && hearth_attends(hp, layer);
     case HEARTH_EACH_HEAD:
-        return !hp->latent.joint;
+        return !hp->latent.joint && hearth_attends(hp, layer);
     case HEARTH_ATTENDS:
         return hearth_attends(hp, layer);
     case HEARTH_MIXES:
@@ -333,6 +337,7 @@ static bool applies(const struct hearth_binding *b, const struct hearth_hparams 
         return experts && hp->n_embd_exp;
     case HEARTH_RECURS:
     case HEARTH_RECURS_F32:
+    case HEARTH_RECURS_TAPS:
         return hearth_is_recurrent(hp, layer);
     case HEARTH_OWN_KEYS:
     case HEARTH_OWN_VALUES:

@@ -15,7 +15,7 @@ static int cut(struct hearth_str s)
 
 // Latent attention. Older files say what heads have (keys of N + R, values of O), newer ones what the cache
 // has, and the heads' under names of their own.
-static int read_latent(const struct reader *r, struct hearth_hparams *hp)
+static int read_latent(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     struct hearth_latent *l = &hp->latent;
     int key = 0, value = 0, cache_key = 0, cache_value = 0, rot = 0;
@@ -32,7 +32,9 @@ static int read_latent(const struct reader *r, struct hearth_hparams *hp)
     if (!rc)
         rc = read_range(r, "attention.key_length", true, 1, 1 << 17, &cache_key);
     if (!rc)
-        rc = read_range(r, "attention.value_length", true, 1, 1 << 17, &cache_value);
+        rc = read_range(r, "attention.value_length", !arch->rec_each, 1, 1 << 17, &cache_value);
+    if (arch->rec_each) // such files have something else there, or nothing
+        cache_value = l->rank;
     key = cache_key, value = cache_value;
     if (!rc && !l->joint)
         rc = read_range(r, "attention.key_length_mla", true, 1, 4096, &key);
@@ -91,8 +93,12 @@ static int read_sizes(const struct reader *r, const struct hearth_arch *arch, st
         rc = read_heads(r, arch, hp);
     if (rc)
         return rc;
+    if (arch->rec_each)
+        rc = hearth_kv_heads_read(r, arch, hp);
+    if (rc)
+        return rc;
     if (arch->latent)
-        return read_latent(r, hp);
+        return read_latent(r, arch, hp);
     hp->n_head_kv = hp->n_head;
     hp->head_dim = hp->n_embd / hp->n_head;
     if (hp->head_dim < 1)
@@ -622,9 +628,10 @@ static int read_norm(const struct reader *r, const struct hearth_arch *arch, str
     hp->layer_norm = arch->layer_norm;
     hp->norm_eps = 1e-5f;
     const char *own = "attention.layer_norm_epsilon", *rms = "attention.layer_norm_rms_epsilon";
-    if (arch->layer_norm || (arch->any_eps && !hearth_gguf_find(r->g, key_of(r, rms).text)))
-        return read_float(r, own, !arch->layer_norm, 0.0f, 1.0f, &hp->norm_eps);
-    return read_float(r, rms, true, 0.0f, 1.0f, &hp->norm_eps);
+    const bool has_own = arch->layer_norm || (arch->any_eps && !hearth_gguf_find(r->g, key_of(r, rms).text));
+    const int rc = read_float(r, has_own ? own : rms, !arch->layer_norm, 0.0f, 1.0f, &hp->norm_eps);
+    hp->latent.eps = arch->latent_eps > 0 ? arch->latent_eps : hp->norm_eps;
+    return rc;
 }
 
 static const char *const activation_names[] = {

@@ -5,7 +5,8 @@
 // Whether the number of key/value heads says which layers attend.
 static bool says_who_attends(const struct hearth_arch *arch, const struct hearth_gguf_kv *kv)
 {
-    const bool may = arch->recurrence == HEARTH_RECURRENCE_CONV || arch->recurrence == HEARTH_RECURRENCE_SCAN;
+    const bool may = arch->recurrence == HEARTH_RECURRENCE_CONV ||
+                     arch->recurrence == HEARTH_RECURRENCE_SCAN || arch->rec_each;
     return may && kv && kv->type == HEARTH_GGUF_ARRAY && !kv->strings;
 }
 
@@ -26,7 +27,7 @@ int hearth_kv_heads_read(const struct reader *r, const struct hearth_arch *arch,
     const struct hearth_gguf_kv *kv = hearth_gguf_find(r->g, key.text), *neurons = NULL;
     int64_t heads = 0;
     hp->one_part = arch->one_part;
-    if (!says_who_attends(arch, kv) && !arch->one_part)
+    if (!says_who_attends(arch, kv) && !arch->one_part && !arch->rec_each)
         return read_range(r, "attention.head_count_kv", false, 1, MAX_HEADS, &hp->n_head_kv);
     if (!says_who_attends(arch, kv) || kv->count < (uint64_t)hp->n_layer)
         return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s must say it of each layer",
@@ -102,6 +103,27 @@ static int read_delta(const struct reader *r, struct hearth_hparams *hp)
     return HEARTH_OK;
 }
 
+// The same where each key fades at a rate of its own: heads are as many as those of attention.
+static int read_delta_each(const struct reader *r, struct hearth_hparams *hp)
+{
+    struct hearth_recurrence *rec = &hp->recurrence;
+    int rc = read_range(r, "ssm.conv_kernel", true, 2, 16, &rec->n_taps);
+    if (!rc)
+        rc = read_size(r, "kda.head_dim", 1024, &rec->dim);
+    if (rc)
+        return rc;
+    if (rec->dim % 16)
+        return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                           "%s: heads of %d elements (kda.head_dim) are not supported, only multiples of 16",
+                           hearth_gguf_path(r->g), rec->dim);
+    rec->each = true;
+    rec->state = rec->dim;
+    rec->n_keys = rec->n_heads = hp->n_head;
+    rec->n_values = rec->n_heads * rec->dim;
+    rec->n_in = rec->n_channels = 3 * rec->n_values;
+    return HEARTH_OK;
+}
+
 // The sizes of a short convolution. Which layers have one, the heads of keys have said.
 static int read_conv(const struct reader *r, struct hearth_hparams *hp)
 {
@@ -152,13 +174,15 @@ int hearth_recurrence_read(const struct reader *r, const struct hearth_arch *arc
     hp->gates_softplus = arch->gates_softplus;
     if (kind == HEARTH_RECURRENCE_NONE)
         return HEARTH_OK;
-    const int rc = kind == HEARTH_RECURRENCE_DELTA ? read_recurrent_layers(r, hp) : HEARTH_OK;
+    const bool by_interval = kind == HEARTH_RECURRENCE_DELTA && !arch->rec_each;
+    const int rc = by_interval ? read_recurrent_layers(r, hp) : HEARTH_OK;
     if (!rc && hp->recurrence.n_layers + hp->n_feeding == hp->n_layer)
         return hearth_fail(r->err, HEARTH_E_UNSUPPORTED, "%s: no layer has attention, which is not supported",
                            hearth_gguf_path(r->g));
     if (rc)
         return rc;
-    return kind == HEARTH_RECURRENCE_DELTA  ? read_delta(r, hp)
-           : kind == HEARTH_RECURRENCE_SCAN ? read_scan(r, hp)
-                                            : read_conv(r, hp);
+    return arch->rec_each                    ? read_delta_each(r, hp)
+           : kind == HEARTH_RECURRENCE_DELTA ? read_delta(r, hp)
+           : kind == HEARTH_RECURRENCE_SCAN  ? read_scan(r, hp)
+                                             : read_conv(r, hp);
 }

@@ -103,11 +103,17 @@ struct hearth_layer {
     struct hearth_weight rec_both;            // or [2 H x E]: those of heads that share keys side by side
     struct hearth_weight rec_conv;            // [C x K] as f32, the last tap is the token's own
     struct hearth_weight rec_decay, rec_decay_b; // [H] factor, below 0, and bias of what is forgotten
-    struct hearth_weight rec_conv_b,
-        rec_skip;                  // [C] bias of the convolution, [H x 1] how much of the input goes
-                                   // past the state
-    struct hearth_weight rec_norm; // [R] RMSNorm of each head's output, or [G x W / G] of a group's
-    struct hearth_weight rec_out;  // [E x W]
+    struct hearth_weight rec_conv_b;             // [C] bias of the convolution
+    struct hearth_weight rec_skip;               // [H x 1] how much of a value goes past the state
+    // [R] RMSNorm of each head's output, or [G x W / G] of a group's
+    struct hearth_weight rec_norm;
+    struct hearth_weight rec_out; // [E x W]
+    // Where each key fades at a rate of its own, what is projected has three parts, with taps of their own; and what is
+    // forgotten, and gates, are projected in two steps.
+    struct hearth_weight rec_q, rec_k, rec_v;                // [W x E]
+    struct hearth_weight rec_conv_q, rec_conv_k, rec_conv_v; // [W x K] as f32
+    struct hearth_weight rec_fade_a, rec_fade_b;             // [R x E] [W x R]
+    struct hearth_weight rec_gate_a, rec_gate_b;             // [R x E] [W x R]
 
     // Sparse models (docs/sparse.md): what is added to the output for the neurons that are left out, a product
     // of the part's input, or none; down by neuron, in place of ffn_down; and the predictor. R differs by layer.
@@ -177,6 +183,7 @@ struct hearth_latent {
     int still;  // elements of a head's query that do not rotate
     int value;  // elements of a head's value
     bool joint; // the file has both matrices in one
+    float eps;  // of the vector's norm
 };
 
 // What a router's scores are made to before they weigh experts.
@@ -199,6 +206,7 @@ struct hearth_recurrence {
     int n_values;        // elements that go out: n_heads * dim, or the channels
     int n_keys, n_heads; // delta, scan: heads of queries and keys, and of values: a multiple
     bool grouped;        // those of values that share one of keys lie side by side
+    bool each;           // delta: each key fades at a rate of its own; as many heads of keys as of values
     int dim;             // elements of each head of values
     int state;           // and of each of keys: what a value has in a state
     uint64_t layers[HEARTH_MAX_LAYERS / 64]; // a bit each: it is recurrent

@@ -240,6 +240,7 @@ static const struct made kinds[] = {
      .set = {{"expert_shared_feed_forward_length", 'u', MADE_F_SHARED, NULL}}},
     {.arch = "lfm2"},
     {.arch = "granitehybrid"},
+    {.arch = "kimi-linear", .experts = true},
     {.arch = "nemotron_h"},
     {.arch = "nemotron_h_moe",
      .experts = true,

@@ -465,7 +465,8 @@ static void test_workload(void **state)
                                         "lfm2moe.Q8_0",
                                         "nemotron-h.Q8_0",
                                         "nemotron-super.Q8_0",
-                                        "granite-hybrid-moe.Q8_0"};
+                                        "granite-hybrid-moe.Q8_0",
+                                        "kimi-delta.Q8_0"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const double density[8] = {0};

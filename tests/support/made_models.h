@@ -82,6 +82,13 @@ static inline bool made_is_conv(const struct made *made)
     return made_recurrence(made) == HEARTH_RECURRENCE_CONV;
 }
 
+// Whether each key of the delta rule fades at a rate of its own.
+static inline bool made_is_each(const struct made *made)
+{
+    const struct hearth_arch *arch = hearth_arch_find((struct hearth_str){made->arch, strlen(made->arch)});
+    return arch && arch->rec_each;
+}
+
 static inline bool made_is_scan(const struct made *made)
 {
     return made_recurrence(made) == HEARTH_RECURRENCE_SCAN;
@@ -179,9 +186,11 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim, in
     case HEARTH_DIM_REC_TAPS:
         return MADE_REC_TAPS;
     case HEARTH_DIM_REC_VALUES:
+        if (made_is_each(made))
+            return MADE_HEADS * MADE_REC_DIM;
         return made_is_conv(made) ? MADE_E : MADE_REC_HEADS * MADE_REC_DIM;
     case HEARTH_DIM_REC_HEADS:
-        return MADE_REC_HEADS;
+        return made_is_each(made) ? MADE_HEADS : MADE_REC_HEADS;
     case HEARTH_DIM_REC_HEADS_TWICE:
         return 2 * MADE_REC_HEADS;
     case HEARTH_DIM_REC_HEAD:
@@ -263,7 +272,11 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
         return;
     if ((!mixes && (b->need == HEARTH_MIXES || b->need == HEARTH_ATTENDS)) ||
         (!feeds && (b->need == HEARTH_FEEDS || b->need == HEARTH_DENSE || b->need == HEARTH_LEADING)) ||
-        (b->need == HEARTH_SMALL_EXPERTS && !(experts && made->small)))
+        (b->need == HEARTH_SMALL_EXPERTS && !(experts && made->small)) ||
+        (b->need == HEARTH_RECURS_TAPS && at != 0) ||
+        (made_is_each(made) && at == 0 &&
+         (b->need == HEARTH_WHOLE_Q || b->need == HEARTH_TWO_STEP_Q || b->need == HEARTH_JOINT ||
+          b->need == HEARTH_EACH_HEAD)))
         return;
     if (((b->need == HEARTH_DENSE || b->need == HEARTH_MAYBE_DENSE) && made->experts) ||
         (b->need == HEARTH_LEADING && experts) || (b->need == HEARTH_SHARED && !(experts && made->shared)) ||
@@ -395,7 +408,8 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
             continue;
         const bool heads = !strcmp(usual[i].key, "attention.head_count_kv"),
                    width = !strcmp(usual[i].key, "feed_forward_length");
-        if (((made_is_conv(made) || made_is_scan(made)) && heads) || (made_is_one_part(made) && width)) {
+        if (((made_is_conv(made) || made_is_scan(made) || made_is_each(made)) && heads) ||
+            (made_is_one_part(made) && width)) {
             char key[64];
             snprintf(key, sizeof key, "%s.%s", made->arch, usual[i].key);
             const uint32_t numbers[2][MADE_PARTS] = {{0, 0, MADE_F}, {0, MADE_KV_HEADS, 0}};
@@ -443,8 +457,13 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
     const struct made_kv conv = {"shortconv.l_cache", 'u', MADE_REC_TAPS, NULL};
     for (size_t i = 0; i < sizeof delta / sizeof *delta && made_recurrence(made) == HEARTH_RECURRENCE_DELTA;
          i++)
-        if (!made_sets(made, delta[i].key))
+        if (!made_sets(made, delta[i].key) && !made_is_each(made))
             made_put_kv(w, made, delta[i]);
+    const struct made_kv each[] = {{"ssm.conv_kernel", 'u', MADE_REC_TAPS, NULL},
+                                   {"kda.head_dim", 'u', MADE_REC_DIM, NULL}};
+    for (size_t i = 0; i < sizeof each / sizeof *each && made_is_each(made); i++)
+        if (!made_sets(made, each[i].key))
+            made_put_kv(w, made, each[i]);
     if (made_is_conv(made))
         made_put_kv(w, made, conv);
     const struct made_kv scan[] = {{"ssm.conv_kernel", 'u', MADE_REC_TAPS, NULL},

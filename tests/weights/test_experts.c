@@ -48,7 +48,8 @@ static void test_golden(void **state)
                                         "nemotron-super.Q8_0",
                                         "granite-hybrid-moe.Q8_0",
                                         "step35.Q8_0",
-                                        "mimo2.Q8_0"};
+                                        "mimo2.Q8_0",
+                                        "kimi-delta.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];
         snprintf(path, sizeof path, GOLDEN_MODELS "%s.gguf", names[i]);

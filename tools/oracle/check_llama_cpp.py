@@ -46,7 +46,7 @@ def main():
         if name == "window":
             print(f"{name}.{kind}: llama.cpp ignores the sliding windows of llama files")
             continue
-        model = llama_cpp.Model(path, kv=0, flash=0)
+        model = llama_cpp.Model(path, kv=0, flash=0, repack=not name.startswith("kimi"))  # it fails with its layouts of these
         same_ids = model.tokenize(text) == list(tokens)
         if name in ("relu", "drelu"):
             print(f"{name}.{kind}: loads; ids {'agree' if same_ids else 'DIFFER'}; its activation is not llama.cpp's")

@@ -17,6 +17,7 @@ import transformers as tf
 from gguf import GGMLQuantizationType as T
 
 import archs_experts
+import archs_kimi
 import archs_mamba
 import make_models as mm
 from oracle_common import N_VOCAB, SpmVocab, write_logits
@@ -274,7 +275,8 @@ MODELS = {
 }  # fmt: skip
 
 MODELS |= archs_experts.models(TEXT, GROUPED, PLAIN)
-MODELS |= archs_mamba.MODELS
+MODELS |= archs_mamba.MODELS | archs_kimi.MODELS
+HYBRIDS = {arch: module for module in (archs_mamba, archs_kimi) for arch in module.ARCHS}
 
 # Types beside Q8_0. F16 models have one layer, and weights that the file holds exactly.
 MORE_TYPES = {"deepseek-v2-joint": ("Q4_0",)} | {name: ("F16", "Q4_0") for name in ("qwen2", "qwen3", "mixtral", "falcon-7b", "opt")} | {name: ("Q4_0",) for name in ("qwen3moe", "gemma3", "gemma4", "gemma4-moe", "granitemoe", "phi3", "smallthinker")} | {"gpt-oss": ("MXFP4",)}
@@ -631,8 +633,8 @@ def lfm2_layer(out, sd, cfg, i):
 
 def gguf_tensors(arch, cfg, sd):
     """{GGUF name: array} from a state dictionary of arrays."""
-    if arch in archs_mamba.ARCHS:
-        return archs_mamba.tensors(arch, cfg, sd)
+    if arch in HYBRIDS:
+        return HYBRIDS[arch].tensors(arch, cfg, sd)
     out = {}
     if arch == "falcon":
         out["token_embd.weight"] = sd["transformer.word_embeddings.weight"]
@@ -704,8 +706,8 @@ def kv_heads(cfg):
 
 
 def add_hyper_parameters(w, name, arch, cfg):
-    if arch in archs_mamba.ARCHS:
-        archs_mamba.add_hyper_parameters(w, arch, cfg)
+    if arch in HYBRIDS:
+        HYBRIDS[arch].add_hyper_parameters(w, arch, cfg)
         return
     w.add_context_length(cfg.max_position_embeddings)
     w.add_embedding_length(cfg.hidden_size)
