@@ -78,7 +78,7 @@ struct hearth_arena {
 // Builds with the address sanitizer have a red zone behind each piece (base/poison.h).
 void *hearth_arena_take(struct hearth_arena *a, size_t n, size_t size);
 
-#define HEARTH_ARENA_ROWS 40
+#define HEARTH_ARENA_ROWS 64
 
 // An arena for arrays of rows whose first rows are used all the time, the others now and then: the memory of
 // those others can go back to the system in between. Its region has small pages.

@@ -159,6 +159,15 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, in
         return (uint64_t)m->n_head * m->value_dim;
     case HEARTH_DIM_VALUE:
         return m->value_dim;
+    case HEARTH_DIM_STREAMS: // no family has these
+    case HEARTH_DIM_STREAM_COUNT:
+    case HEARTH_DIM_MIX_RANK:
+    case HEARTH_DIM_CHOOSER:
+    case HEARTH_DIM_CHOOSER_Q:
+    case HEARTH_DIM_GRAM:
+    case HEARTH_DIM_GRAMS:
+    case HEARTH_DIM_GRAM_ROWS:
+    case HEARTH_DIM_GRAM_TAPS:
     case HEARTH_DIM_RANK:
         break;
     }

@@ -3,7 +3,8 @@
 // tile and merged in ascending order; sixteen tiles are a range, and ranges are merged in ascending order,
 // too. Tiles and ranges lie at fixed positions of the sequence, so the result does not depend on who computes
 // what, and no score row is ever longer than a tile. A head's sink is merged after the last range, as one more
-// score whose value is zero.
+// score whose value is zero. Where a token attends to chosen positions alone (choose.h), these are put side by side
+// first: the i-th of them then takes the place of position i.
 #include "engine/attention.h"
 
 #include <math.h>
@@ -39,6 +40,19 @@ struct work {
     size_t q_stride;
 };
 
+// Whether a token attends to chosen positions alone.
+static bool is_chosen(const struct hearth_attention_work *w, int token)
+{
+    return w->choose->counts && w->choose->counts[token];
+}
+
+// The last of the positions that a token attends to, counted without those between that it does not.
+static int last_of(const struct job *j, int token)
+{
+    const struct hearth_attention_work *w = j->work;
+    return is_chosen(w, token) ? w->choose->counts[token] - 1 : w->c->rows[token].pos;
+}
+
 // The part of a tile that a token attends to.
 struct span {
     int from, n;   // slots [from, from + n) of it; n <= 0: none
@@ -47,7 +61,7 @@ struct span {
 
 static struct span span_of(const struct job *j, int token, int tile)
 {
-    const int pos = j->work->c->rows[token].pos, window = j->window;
+    const int pos = last_of(j, token), window = j->window;
     const int oldest = window && pos >= window ? pos - window + 1 : 0;
     const int start = tile * HEARTH_KV_TILE;
     const int from = oldest > start ? oldest - start : 0;
@@ -124,17 +138,18 @@ static bool has_kernels(const struct job *j)
            (j->rows.phase == HEARTH_PHASE_STEP || !hearth_type_info(kv->type_v)->unit_elems);
 }
 
-// The same by these kernels. Queries whose tokens attend to the same positions go together. next: the page
-// that comes after this one, or NULL.
-static void attend_together(const struct work *x, uint8_t *page, uint8_t *next, const struct span *spans)
+// Where a tile's keys and values are; next: the keys of the tile after it, or NULL.
+struct tile_at {
+    const uint8_t *keys, *values, *next;
+};
+
+// The same by these kernels. Queries whose tokens attend to the same positions go together.
+static void attend_together(const struct work *x, struct tile_at tile, const struct span *spans)
 {
     const struct hearth_kernels *kernels = x->j->work->c->kernels;
     const struct hearth_kv *kv = x->j->work->kv;
     const struct hearth_kv_heads *heads = x->j->heads;
     struct hearth_attention_worker *w = x->w;
-    const uint8_t *keys = hearth_kv_key(kv, page, x->j->layer, x->head_kv, 0);
-    const uint8_t *values = hearth_kv_value(kv, page, x->j->layer, x->head_kv, 0);
-    const uint8_t *next_keys = next ? hearth_kv_key(kv, next, x->j->layer, x->head_kv, 0) : NULL;
     const int n_queries = (x->last - x->first) * x->group;
     for (int i = 0, n; i < n_queries; i += n) {
         const struct span at = spans[i / x->group];
@@ -147,10 +162,10 @@ static void attend_together(const struct work *x, uint8_t *page, uint8_t *next, 
             continue;
         const size_t from = (size_t)at.from, rows = (size_t)at.n, first = (size_t)i, count = (size_t)n;
         // Later queries find the tile in the caches.
-        const struct hearth_tile k = {keys + from * heads->row_k, heads->row_k, rows, x->dim,
-                                      i ? NULL : values};
-        const struct hearth_tile v = {values + from * heads->stride_v, heads->stride_v, rows, x->value,
-                                      i ? NULL : next_keys};
+        const struct hearth_tile k = {tile.keys + from * heads->row_k, heads->row_k, rows, x->dim,
+                                      i ? NULL : tile.values};
+        const struct hearth_tile v = {tile.values + from * heads->stride_v, heads->stride_v, rows, x->value,
+                                      i ? NULL : tile.next};
         kernels->attend_scores[kv->type_k](w->scores, w->tile_max, &k,
                                            (const uint8_t *)x->q + first * x->q_stride, x->q_stride, count,
                                            x->j->scale);
@@ -159,8 +174,8 @@ static void attend_together(const struct work *x, uint8_t *page, uint8_t *next, 
     }
 }
 
-// All queries of the task against one tile, which is a page; next: that of the tile after it, or NULL.
-static void attend_tile(const struct work *x, int tile, uint8_t *page, uint8_t *next)
+// All queries of the task against one tile.
+static void attend_tile(const struct work *x, int tile, struct tile_at at_tile)
 {
     const struct job *j = x->j;
     const struct hearth_kernels *kernels = j->work->c->kernels;
@@ -179,12 +194,12 @@ static void attend_tile(const struct work *x, int tile, uint8_t *page, uint8_t *
     if (all.n <= 0)
         return;
 
-    const uint8_t *keys = hearth_kv_key(kv, page, j->layer, x->head_kv, all.from);
-    const uint8_t *values = hearth_kv_value(kv, page, j->layer, x->head_kv, all.from);
+    const uint8_t *keys = at_tile.keys + (size_t)all.from * j->heads->row_k;
+    const uint8_t *values = at_tile.values + (size_t)all.from * j->heads->stride_v;
     HEARTH_ABOUT_TO_READ(keys, (size_t)all.n, j->heads->row_k, hearth_type_bytes(kv->type_k, x->dim));
     HEARTH_ABOUT_TO_READ(values, (size_t)all.n, j->heads->stride_v, hearth_type_bytes(kv->type_v, x->value));
     if (has_kernels(j)) {
-        attend_together(x, page, next, spans);
+        attend_together(x, at_tile, spans);
         return;
     }
     const int n_queries = (x->last - x->first) * x->group;
@@ -250,30 +265,69 @@ static float *output_of(const struct work *x, int i)
     return hearth_row_of(x->j->work->out, x->first + i / x->group, width) + head * x->value;
 }
 
-// Range r's tiles, for whatever of the task's tokens reaches into it. Returns whether there were any.
-static bool attend_range(const struct work *x, int r)
+// Tiles that are pages.
+static void attend_pages(const struct work *x, int first, int last)
 {
-    const struct hearth_row *rows = x->j->work->c->rows;
     const struct hearth_kv *kv = x->j->work->kv;
-    const int window = x->j->window, start = r * HEARTH_ATTN_RANGE;
-    // The rows of a block are of one sequence at rising positions (or there is one).
-    const int oldest = window ? rows[x->first].pos - window + 1 : 0;
-    const int from = oldest > 0 ? oldest / HEARTH_KV_TILE : 0,
-              to = rows[x->last - 1].pos / HEARTH_KV_TILE + 1;
-    const int first = from > start ? from : start;
-    const int last = to < start + HEARTH_ATTN_RANGE ? to : start + HEARTH_ATTN_RANGE;
-    const int *ids = kv->seqs[rows[x->first].seq].pages;
+    const int *ids = kv->seqs[x->j->work->c->rows[x->first].seq].pages, layer = x->j->layer;
     uint8_t *pages[HEARTH_ATTN_RANGE + 1];
-    memset(x->w->sum, 0, (size_t)((x->last - x->first) * x->group) * sizeof *x->w->sum);
-    if (first >= last)
-        return false;
     for (int tile = first; tile < last; tile++)
         pages[tile - first] = hearth_kv_pin(kv, ids[tile]);
     pages[last - first] = NULL;
-    for (int tile = first; tile < last; tile++)
-        attend_tile(x, tile, pages[tile - first], pages[tile - first + 1]);
+    for (int tile = first; tile < last; tile++) {
+        uint8_t *page = pages[tile - first], *next = pages[tile - first + 1];
+        const struct tile_at at = {hearth_kv_key(kv, page, layer, x->head_kv, 0),
+                                   hearth_kv_value(kv, page, layer, x->head_kv, 0),
+                                   next ? hearth_kv_key(kv, next, layer, x->head_kv, 0) : NULL};
+        attend_tile(x, tile, at);
+    }
     for (int tile = first; tile < last; tile++)
         hearth_kv_unpin(kv, ids[tile]);
+}
+
+// Tiles of positions that the task's token has chosen: blocks of neighbours, which lie in one page each.
+static void attend_chosen(const struct work *x, int first, int last)
+{
+    const struct hearth_attention_work *work = x->j->work;
+    const struct hearth_kv *kv = work->kv;
+    const struct hearth_kv_heads *heads = x->j->heads;
+    const int *ids = kv->seqs[work->c->rows[x->first].seq].pages, block = work->c->hp->chooser.block;
+    const int end = last_of(x->j, x->first) + 1;
+    uint8_t *keys = x->w->chosen, *values = keys + HEARTH_KV_TILE * heads->row_k;
+    for (int tile = first; tile < last; tile++) {
+        const int start = tile * HEARTH_KV_TILE;
+        for (int i = start, n; i < end && i < start + HEARTH_KV_TILE; i += n) {
+            const int pos = hearth_choose_position(work->choose, x->first, i),
+                      page = ids[pos / HEARTH_KV_TILE];
+            const size_t at = (size_t)(i - start);
+            uint8_t *bytes = hearth_kv_pin(kv, page);
+            n = end - i < block ? end - i : block;
+            memcpy(keys + at * heads->row_k,
+                   hearth_kv_key(kv, bytes, x->j->layer, x->head_kv, pos % HEARTH_KV_TILE),
+                   (size_t)n * heads->row_k);
+            memcpy(values + at * heads->stride_v,
+                   hearth_kv_value(kv, bytes, x->j->layer, x->head_kv, pos % HEARTH_KV_TILE),
+                   (size_t)n * heads->stride_v);
+            hearth_kv_unpin(kv, page);
+        }
+        attend_tile(x, tile, (struct tile_at){keys, values, NULL});
+    }
+}
+
+// Range r's tiles, for whatever of the task's tokens reaches into it. Returns whether there were any.
+static bool attend_range(const struct work *x, int r)
+{
+    const int window = x->j->window, start = r * HEARTH_ATTN_RANGE;
+    // The rows of a block are of one sequence at rising positions (or there is one).
+    const int oldest = window ? last_of(x->j, x->first) - window + 1 : 0;
+    const int from = oldest > 0 ? oldest / HEARTH_KV_TILE : 0,
+              to = last_of(x->j, x->last - 1) / HEARTH_KV_TILE + 1;
+    const int first = from > start ? from : start;
+    const int last = to < start + HEARTH_ATTN_RANGE ? to : start + HEARTH_ATTN_RANGE;
+    memset(x->w->sum, 0, (size_t)((x->last - x->first) * x->group) * sizeof *x->w->sum);
+    if (first >= last)
+        return false;
+    (is_chosen(x->j->work, x->first) ? attend_chosen : attend_pages)(x, first, last);
     return true;
 }
 
@@ -321,7 +375,7 @@ static void block_task(void *arg, int task, int worker)
     const struct work x = work_of(j, task / j->n_blocks, task % j->n_blocks, worker);
     struct hearth_attention_worker *w = x.w;
     const int n_queries = (x.last - x.first) * x.group;
-    const int ranges = j->work->c->rows[x.last - 1].pos / (HEARTH_KV_TILE * HEARTH_ATTN_RANGE) + 1;
+    const int ranges = last_of(j, x.last - 1) / (HEARTH_KV_TILE * HEARTH_ATTN_RANGE) + 1;
     memset(w->total_sum, 0, (size_t)n_queries * sizeof *w->total_sum);
     for (int r = 0; r < ranges; r++) {
         if (!attend_range(&x, r))
@@ -382,7 +436,7 @@ static void combine_task(void *arg, int task, int worker)
 }
 
 // Cuts the rows into blocks: consecutive positions of one sequence, so that a tile of keys is read once for
-// all of them. Returns how many; block i is [blocks[i], blocks[i + 1]).
+// all of them; a row whose positions are chosen is alone. Returns how many; block i is [blocks[i], blocks[i + 1]).
 static int cut_blocks(struct hearth_attention_work *w, struct hearth_rows rows)
 {
     const struct hearth_row *at = w->c->rows;
@@ -390,7 +444,7 @@ static int cut_blocks(struct hearth_attention_work *w, struct hearth_rows rows)
     int n = 0;
     for (int i = rows.first, first = i; i < end; i++) {
         const bool goes_on = i > first && at[i].seq == at[i - 1].seq && at[i].pos == at[i - 1].pos + 1 &&
-                             i - first < HEARTH_ATTN_BLOCK;
+                             i - first < HEARTH_ATTN_BLOCK && !is_chosen(w, i);
         if (goes_on)
             continue;
         w->blocks[n++] = first = i;
@@ -427,7 +481,7 @@ void hearth_attention(struct hearth_attention_work *w, struct hearth_rows rows, 
                     .scale = w->c->hp->attn_scale};
     if (rows.phase == HEARTH_PHASE_STEP)
         for (int i = 0; i < rows.n; i++) {
-            const int reach = w->c->rows[rows.first + i].pos / (HEARTH_KV_TILE * HEARTH_ATTN_RANGE) + 1;
+            const int reach = last_of(&j, rows.first + i) / (HEARTH_KV_TILE * HEARTH_ATTN_RANGE) + 1;
             j.n_ranges = reach > j.n_ranges ? reach : j.n_ranges;
         }
     if (j.n_ranges == 1) {
@@ -440,10 +494,11 @@ void hearth_attention(struct hearth_attention_work *w, struct hearth_rows rows, 
 
 // ---- opening
 
-static void lay_out_worker(struct hearth_attention_worker *w, size_t dim, size_t queries,
+static void lay_out_worker(struct hearth_attention_worker *w, size_t dim, size_t queries, size_t chosen_bytes,
                            struct hearth_arena *a)
 {
     const size_t f32 = sizeof(float), acts = hearth_acts_bytes(dim);
+    w->chosen = hearth_arena_take(a, 1, chosen_bytes);
     w->q = hearth_arena_take(a, queries, acts > dim * f32 ? acts : dim * f32);
     w->scores = hearth_arena_take(a, queries * HEARTH_KV_TILE, f32);
     w->tile_out = hearth_arena_take(a, queries, dim * f32);
@@ -466,6 +521,8 @@ void hearth_attention_lay_out(struct hearth_attention_work *w, int max_rows, int
     const size_t queries = (size_t)(full > windowed ? full : windowed) * HEARTH_ATTN_BLOCK;
     const size_t span = HEARTH_KV_TILE * HEARTH_ATTN_RANGE, ranges = ((size_t)w->kv->n_ctx + span - 1) / span;
     const int n_workers = hearth_pool_size(w->c->pool);
+    const size_t row = w->kv->heads[0].row_k + w->kv->heads[0].stride_v,
+                 chosen_bytes = hp->chooser.block ? HEARTH_KV_TILE * row : 0;
     w->q = hearth_arena_take_rows(a, t, steps, heads * dim * f32);
     w->k = hearth_arena_take_rows(a, t, steps, kv * f32);
     w->v = hearth_arena_take_rows(a, hp->latent.rank ? 0 : t, hp->latent.rank ? 0 : steps, kv * f32);
@@ -475,7 +532,7 @@ void hearth_attention_lay_out(struct hearth_attention_work *w, int max_rows, int
     w->workers = hearth_arena_take(a, (size_t)n_workers, sizeof *w->workers);
     for (int i = 0; i < n_workers; i++) {
         struct hearth_attention_worker worker;
-        lay_out_worker(&worker, dim, queries, a);
+        lay_out_worker(&worker, dim, queries, chosen_bytes, a);
         if (w->workers)
             w->workers[i] = worker;
     }

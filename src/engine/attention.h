@@ -3,6 +3,7 @@
 #ifndef HEARTH_ENGINE_ATTENTION_H
 #define HEARTH_ENGINE_ATTENTION_H
 
+#include "engine/choose.h"
 #include "engine/context.h"
 #include "engine/kv.h"
 #include "engine/matmul.h"
@@ -18,6 +19,7 @@
 struct hearth_attention_worker {
     void *q;                      // [Q] queries as the key format wants them: f32 rows or acts blocks
     float *scores;                // [Q][HEARTH_KV_TILE]
+    uint8_t *chosen;              // keys, then values of a tile of chosen positions
     float *tile_out, *range_out;  // [Q][value_dim] weighted values of a tile, of a range
     float *tile_max, *tile_sum;   // [Q] softmax state of a tile,
     float *max, *sum;             // [Q] of a range so far,
@@ -29,14 +31,15 @@ struct hearth_attention_work {
     const struct hearth_context *c;
     const struct hearth_kv *kv;
     struct hearth_matmul_work *matmul;
-    float *q, *k, *v; // [T x Q] [T x KV] [T x KV]; no v with latent attention
-    float *out;       // [T x heads x value_dim]
-    int *blocks;      // [T + 1] first rows of blocks
-    float *shares;    // [steps][ranges][heads][value_dim + 2]: see attention.c
+    const struct hearth_choose_work *choose; // of which positions rows attend to
+    float *q, *k, *v;                        // [T x Q] [T x KV] [T x KV]; no v with latent attention
+    float *out;                              // [T x heads x value_dim]
+    int *blocks;                             // [T + 1] first rows of blocks
+    float *shares;                           // [steps][ranges][heads][value_dim + 2]: see attention.c
     struct hearth_attention_worker *workers;
 };
 
-// The caller sets c, kv (open) and matmul. max_steps: rows of the step class.
+// The caller sets c, kv (open), matmul and choose. max_steps: rows of the step class.
 void hearth_attention_lay_out(struct hearth_attention_work *w, int max_rows, int max_steps,
                               struct hearth_arena *a);
 

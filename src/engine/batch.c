@@ -259,6 +259,17 @@ int hearth_batch_check_seqs(struct hearth_batch *b, const struct hearth_kv *kv, 
     return rc;
 }
 
+void hearth_batch_order(const struct hearth_batch *b, int *order, int *firsts)
+{
+    firsts[0] = 0;
+    for (int i = 0; i < b->n_seqs; i++)
+        firsts[i + 1] = firsts[i] + b->counts[i];
+    for (int row = 0; row < b->n; row++) {
+        const int seq = b->index[b->rows[row].seq];
+        order[firsts[seq] + b->rows[row].pos - b->changes[seq].pos] = row;
+    }
+}
+
 void hearth_batch_commit(struct hearth_batch *b, struct hearth_kv *kv)
 {
     hearth_states_commit(&kv->states, b->changes, b->n_seqs);

@@ -78,6 +78,10 @@ void hearth_batch_commit(struct hearth_batch *b, struct hearth_kv *kv);
 // The evaluation has failed: sequences are as they were.
 void hearth_batch_drop(struct hearth_batch *b, struct hearth_kv *kv);
 
+// Each sequence's rows by position, as it may have some of both classes: order[firsts[i] + k] [T] is the k-th row of
+// sequence seqs[i], firsts [S + 1].
+void hearth_batch_order(const struct hearth_batch *b, int *order, int *firsts);
+
 // Has the logits of the caller's row `from`, which wants them, read as row 0's.
 static inline void hearth_batch_answer_first(struct hearth_batch *b, int from)
 {

@@ -20,7 +20,7 @@ static int take_batch(struct hearth_session *s, const struct hearth_by_layer_row
 int hearth_by_layer_pass(struct hearth_session *s, int layer, const struct hearth_by_layer_row *rows, int n,
                          float *x, struct hearth_error *err)
 {
-    const size_t bytes = (size_t)n * (size_t)s->model->hp.n_embd * sizeof *x;
+    const size_t bytes = (size_t)n * (size_t)hearth_stream_width(&s->model->hp) * sizeof *x;
     assert(n > 0 && n <= s->n_ubatch);
     int rc = take_batch(s, rows, n, err);
     if (rc)

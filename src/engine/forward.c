@@ -6,6 +6,7 @@
 #include "engine/adapt.h"
 #include "engine/gates.h"
 #include "engine/offload.h"
+#include "engine/rope.h"
 #include "model/ffn.h"
 
 struct job {
@@ -47,6 +48,28 @@ static void norm(struct hearth_session *s, const struct hearth_weight *w, const 
     hearth_parallel(&s->context, norm_task, &j, rows.n);
 }
 
+// What attention reads of these rows, to h.
+static void enter_attention(struct hearth_session *s, struct hearth_rows rows, int layer)
+{
+    const struct hearth_layer *w = &s->context.weights->layers[layer];
+    const struct hearth_mixer mixer = {&w->attn_norm, &w->attn_mix_down, &w->attn_mix_up, &w->attn_inject};
+    if (s->model->hp.streams.n)
+        hearth_streams_mix(&s->work.streams, rows, &mixer, s->work.x, NULL, s->work.h);
+    else
+        norm(s, &w->attn_norm, &w->attn_norm_b, rows);
+}
+
+// What the feed-forward part reads.
+static void enter_ffn(struct hearth_session *s, struct hearth_rows rows, int layer)
+{
+    const struct hearth_layer *w = &s->context.weights->layers[layer];
+    const struct hearth_mixer mixer = {&w->ffn_norm, &w->ffn_mix_down, &w->ffn_mix_up, &w->ffn_inject};
+    if (s->model->hp.streams.n)
+        hearth_streams_mix(&s->work.streams, rows, &mixer, s->work.x, NULL, s->work.h);
+    else
+        norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
+}
+
 struct add_job {
     struct hearth_session *s;
     struct hearth_rows rows;
@@ -68,7 +91,10 @@ static void add_task(void *arg, int task, int worker)
     if (j->post_norm->data)
         kernels->rms_norm(branch, branch, hearth_vector_of(j->post_norm), (size_t)width,
                           j->s->model->hp.norm_eps);
-    if (j->s->model->hp.residual_scale != 1.0f)
+    if (j->s->model->hp.streams.n)
+        hearth_streams_add(&j->s->work.streams, row, branch,
+                           hearth_row_of(j->s->work.x, row, hearth_stream_width(&j->s->model->hp)));
+    else if (j->s->model->hp.residual_scale != 1.0f)
         kernels->scale_add(hearth_row_of(j->s->work.x, row, width), 1.0f, branch,
                            j->s->model->hp.residual_scale, (size_t)width);
     else
@@ -248,7 +274,7 @@ static void project(struct hearth_session *s, struct hearth_rows rows, int layer
     const int dim = hearth_head_dim_of(hp, layer);
     const int q = hearth_n_head_of(hp, layer) * dim, kv = hearth_n_head_kv_of(hp, layer) * dim;
     int n = hearth_keys_of(hp, layer) != layer ? 1 : hearth_has(&w->attn_v) ? 3 : 2;
-    struct hearth_product qkv[] = {
+    struct hearth_product qkv[6] = {
         {.w = w->attn_q,
          .out = hp->attn_gated ? hearth_row_of(s->work.q_gate, rows.first, 2 * q)
                                : hearth_row_of(work->q, rows.first, q),
@@ -257,14 +283,14 @@ static void project(struct hearth_session *s, struct hearth_rows rows, int layer
         {.w = w->attn_v,
          .out = hearth_row_of(work->v, rows.first,
                               hearth_n_head_kv_of(hp, layer) * hearth_value_dim_of(hp, layer)),
-         .n = rows.n},
-        {.n = 0}};
+         .n = rows.n}};
     if (hearth_has(&w->attn_gate))
         qkv[n++] =
             (struct hearth_product){.w = w->attn_gate,
                                     .out = hearth_row_of(s->work.gate, rows.first, (int)w->attn_gate.n),
                                     .n = rows.n};
-    norm(s, &w->attn_norm, &w->attn_norm_b, rows);
+    enter_attention(s, rows, layer);
+    n += hearth_choose_products(&s->work.choose, rows, layer, qkv + n);
     hearth_matmul(&s->work.matmul, rows.phase, qkv, n, hearth_row_of(s->work.h, rows.first, hp->n_embd),
                   rows.n);
     struct job j = {s, rows, layer};
@@ -332,7 +358,7 @@ static void attend_in_series(struct hearth_session *s, struct hearth_rows rows, 
     attend(s, rows, layer, s->work.h);
     add(s, s->work.h, &w->attn_out_b, &w->attn_post_norm, NULL, rows);
     if (hearth_feeds(&s->model->hp, layer))
-        norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
+        enter_ffn(s, rows, layer);
 }
 
 // branch = attention(norm(x)); h = norm(x)
@@ -362,7 +388,7 @@ static void recur(struct hearth_session *s, int layer)
     const struct hearth_layer *w = &s->context.weights->layers[layer];
     struct hearth_recurrent_work *work = &s->work.recurrent;
     for (int i = 0; i < b->n_classes; i++) {
-        norm(s, &w->attn_norm, &w->attn_norm_b, b->classes[i]);
+        enter_attention(s, b->classes[i], layer);
         hearth_recurrent_project(work, b->classes[i], layer, s->work.h);
     }
     hearth_recurrent_mix(work, b, layer);
@@ -370,7 +396,7 @@ static void recur(struct hearth_session *s, int layer)
         hearth_recurrent_output(work, b->classes[i], layer, s->work.h);
         add(s, s->work.h, &w->attn_out_b, &w->attn_post_norm, NULL, b->classes[i]);
         if (hearth_feeds(&s->model->hp, layer))
-            norm(s, &w->ffn_norm, &w->ffn_norm_b, b->classes[i]);
+            enter_ffn(s, b->classes[i], layer);
     }
 }
 
@@ -410,11 +436,15 @@ static void mix(struct hearth_session *s, int layer)
 {
     const struct hearth_batch *b = &s->batch;
     const bool parallel = s->model->hp.parallel, recurrent = hearth_is_recurrent(&s->model->hp, layer);
+    if (s->model->hp.grams.size && layer == s->model->hp.grams.layer)
+        hearth_grams_add(&s->work.grams, b, s->work.x);
     if (recurrent)
         recur(s, layer);
     const bool done = recurrent || attend_elsewhere(s, layer);
     for (int i = 0; i < b->n_classes && !done; i++)
         (s->model->hp.latent.rank ? project_latent : project)(s, b->classes[i], layer);
+    if (s->model->hp.chooser.block && !done)
+        hearth_choose(&s->work.choose, b, layer, s->work.cos_sin);
     for (int i = 0; i < b->n_classes && !done; i++)
         (parallel ? attend_in_parallel : attend_in_series)(s, b->classes[i], layer);
 }
@@ -427,7 +457,8 @@ static void feed(struct hearth_session *s, int layer)
     const struct hearth_rows all = {.n = b->n};
     for (int i = 0; i < b->n_classes && !hearth_mixes(&s->model->hp, layer); i++)
         norm(s, &w->ffn_norm, &w->ffn_norm_b, b->classes[i]);
-    hearth_ffn(&s->work.ffn, b->classes, b->n_classes, layer, s->work.h, s->work.x);
+    hearth_ffn(&s->work.ffn, b->classes, b->n_classes, layer, s->work.h,
+               s->model->hp.streams.n ? s->work.streams.mean : s->work.x);
     if (s->model->hp.parallel)
         add(s, s->work.branch, &w->attn_out_b, &w->attn_post_norm, NULL, all);
     const bool gives = s->model->hp.n_embd_layer != 0;
@@ -465,17 +496,6 @@ static void embed_from_file(struct hearth_session *s, const struct hearth_weight
     stages->ops->embed(stages->state, table, s->batch.tokens[row], s->work.embedding_row[worker], out);
 }
 
-// A position as a rotation: cosines, then sines. The angle is the f32 product of position and frequency, as
-// in the reference implementations that models are trained with.
-static void turn(float *cos_sin, const float *inv_freq, int n_rot, int pos, float by)
-{
-    for (int i = 0; i < n_rot / 2; i++) {
-        float angle = (float)pos * inv_freq[i];
-        cos_sin[i] = (float)cos((double)angle) * by;
-        cos_sin[n_rot / 2 + i] = (float)sin((double)angle) * by;
-    }
-}
-
 // One token's embedding, and its position where that is a vector to add.
 static void embed_task(void *arg, int task, int worker)
 {
@@ -483,7 +503,7 @@ static void embed_task(void *arg, int task, int worker)
     struct hearth_session *s = j->s;
     const struct hearth_hparams *hp = &s->model->hp;
     const int row = task;
-    float *x = hearth_row_of(s->work.x, row, hp->n_embd);
+    float *x = hearth_row_of(s->work.x, row, hearth_stream_width(hp));
     if (hearth_sources_embed_by_row(s->sources))
         embed_from_file(s, &s->context.weights->token_embd, row, worker, x);
     else
@@ -496,6 +516,7 @@ static void embed_task(void *arg, int task, int worker)
         embed(&s->context.weights->position_embd, s->batch.rows[row].pos + hp->pos_offset, h);
         s->model->kernels.add(x, h, (size_t)hp->n_embd);
     }
+    hearth_streams_begin(hp, x);
 }
 
 // One token's position as a rotation, or two, where windows have their own.
@@ -506,10 +527,11 @@ static void place_task(void *arg, int task, int worker)
     struct hearth_session *s = j->s;
     const struct hearth_hparams *hp = &s->model->hp;
     const int pos = s->batch.rows[task].pos;
-    turn(hearth_row_of(s->work.cos_sin, task, hp->n_rot), s->work.inv_freq, hp->n_rot, pos, hp->rope_attn);
+    hearth_rope_turn(hearth_row_of(s->work.cos_sin, task, hp->n_rot), s->work.inv_freq, hp->n_rot, pos,
+                     hp->rope_attn);
     if (hp->rope_theta_window > 0)
-        turn(hearth_row_of(s->work.cos_sin_window, task, hp->n_rot_window), s->work.inv_freq_window,
-             hp->n_rot_window, pos, 1.0f);
+        hearth_rope_turn(hearth_row_of(s->work.cos_sin_window, task, hp->n_rot_window),
+                         s->work.inv_freq_window, hp->n_rot_window, pos, 1.0f);
 }
 
 // What one row's token gives all layers: its row of the table and the projection of its embedding, normed for each
@@ -599,7 +621,7 @@ static void look_late(struct hearth_session *s, int layer)
     const struct hearth_layer *w = &s->context.weights->layers[layer];
     for (int i = 0; i < s->batch.n_classes; i++) {
         const struct hearth_rows rows = s->batch.classes[i];
-        if (!hearth_ffn_looks(&s->work.ffn, rows, layer))
+        if (s->model->hp.streams.n || !hearth_ffn_looks(&s->work.ffn, rows, layer))
             continue;
         norm(s, &w->ffn_norm, &w->ffn_norm_b, rows);
         hearth_ffn_look(&s->work.ffn, rows, layer, s->work.h, s->work.x);
@@ -668,6 +690,8 @@ int hearth_forward_states(struct hearth_session *s, struct hearth_error *err)
     for (int layer = 0; layer < s->model->hp.n_layer && !hearth_fault_is_raised(&s->fault); layer++)
         if (hearth_is_recurrent(&s->model->hp, layer))
             hearth_recurrent_again(&s->work.recurrent, &s->batch, layer);
+    if (s->model->hp.grams.size)
+        hearth_grams_again(&s->work.grams, &s->batch);
     return hearth_fault_take(&s->fault, err);
 }
 
@@ -726,6 +750,13 @@ static void cap_task(void *arg, int task, int worker)
 
 void hearth_forward_norm(struct hearth_session *s, const int *wanted, int n)
 {
+    const struct hearth_weights *w = s->context.weights;
+    const struct hearth_mixer mixer = {&w->output_norm, &w->output_mix_down, &w->output_mix_up, NULL};
+    if (s->model->hp.streams.n) { // wanted rows of both classes are not apart
+        hearth_streams_mix(&s->work.streams, (struct hearth_rows){0, n, HEARTH_PHASE_STEP}, &mixer, s->work.x,
+                           wanted, s->work.h);
+        return;
+    }
     struct norm_job j = {.c = &s->context,
                          .w = &s->context.weights->output_norm,
                          .b = &s->context.weights->output_norm_b,

@@ -98,12 +98,19 @@ static int make_header(struct hearth_session *s, int n_tokens, bool steps, struc
     return HEARTH_OK;
 }
 
-// Bytes of a state: of each recurrent layer the inputs of the convolution, then the heads.
+// Bytes of what a state has of n-grams.
+static size_t gram_bytes(const struct hearth_kv *kv)
+{
+    return (size_t)hearth_grams_kept(&kv->hp->grams) * (size_t)hearth_stream_width(kv->hp) * sizeof(float);
+}
+
+// Bytes of a state: of each recurrent layer the inputs of the convolution, then the heads; then what is of n-grams.
 static size_t state_bytes(const struct hearth_kv *kv)
 {
     const struct hearth_recurrence *r = &kv->hp->recurrence;
     const size_t conv = (size_t)(r->n_taps - 1) * (size_t)r->n_channels;
-    return (size_t)r->n_layers * (conv + (size_t)r->n_values * (size_t)r->state) * sizeof(float);
+    return (size_t)r->n_layers * (conv + (size_t)r->n_values * (size_t)r->state) * sizeof(float) +
+           gram_bytes(kv);
 }
 
 // Bytes of a file with n tokens, but for states.
@@ -176,7 +183,8 @@ static int write_tokens(struct writer *w, const struct hearth_kv *kv, const stru
     return rc ? rc : put_sum(w, err);
 }
 
-// The first n positions of a page: of each layer and head the keys, then the values.
+// The first n positions of a page: of each layer and head the keys, then the values; behind them what chooses
+// positions.
 static int write_page(struct writer *w, const struct hearth_kv *kv, int page, int n, struct hearth_error *err)
 {
     int rc = HEARTH_OK;
@@ -188,6 +196,8 @@ static int write_page(struct writer *w, const struct hearth_kv *kv, int page, in
             if (!rc)
                 rc = put(w, hearth_kv_value(kv, bytes, layer, head, 0), (size_t)n * heads->row_v, err);
         }
+        if (hearth_kv_has_own(kv->hp, layer) && kv->row_choice && !rc)
+            rc = put(w, hearth_kv_choice(kv, bytes, layer, 0), (size_t)n * kv->row_choice, err);
     }
     hearth_kv_unpin(kv, page);
     return rc ? rc : put_sum(w, err);
@@ -207,7 +217,7 @@ static int pass_state(const struct hearth_kv *kv, int slot, state_fn fn, void *o
         if (!rc)
             rc = fn(of, hearth_state_heads(&kv->states, slot, i), heads, err);
     }
-    return rc;
+    return rc || !gram_bytes(kv) ? rc : fn(of, hearth_state_grams(&kv->states, slot), gram_bytes(kv), err);
 }
 
 static int put_part(void *of, void *bytes, size_t n, struct hearth_error *err)
@@ -460,6 +470,8 @@ static int read_page(struct reader *r, const struct hearth_kv *kv, int page, int
             if (!rc)
                 rc = get(r, hearth_kv_value(kv, bytes, layer, head, 0), (size_t)n * heads->row_v, err);
         }
+        if (hearth_kv_has_own(kv->hp, layer) && kv->row_choice && !rc)
+            rc = get(r, hearth_kv_choice(kv, bytes, layer, 0), (size_t)n * kv->row_choice, err);
     }
     hearth_kv_unpin(kv, page);
     return rc ? rc : check_sum(r, "its keys and values do not match their checksum", err);

@@ -383,7 +383,7 @@ static void gate_task(void *arg, int task, int worker)
         float *x = mixed_row(w, task) + (size_t)(2 * r->n_keys + head) * dim;
         float *gate = hearth_row_of(w->gate, task, r->n_values) + (size_t)head * dim;
         kernels->rms_norm(x, x, norm, dim, w->c->hp->norm_eps);
-        kernels->glu(gate, gate, x, dim, r->each ? HEARTH_ACT_SIGMOID : HEARTH_ACT_SILU);
+        kernels->glu(gate, gate, x, dim, r->each || r->sigmoid ? HEARTH_ACT_SIGMOID : HEARTH_ACT_SILU);
     }
 }
 
@@ -426,18 +426,6 @@ static void keep(const struct job *j)
 
 // ---- a layer
 
-// Each sequence's rows by position: a sequence may have some of both classes.
-static void put_in_order(struct hearth_recurrent_work *w, const struct hearth_batch *b)
-{
-    w->firsts[0] = 0;
-    for (int i = 0; i < b->n_seqs; i++)
-        w->firsts[i + 1] = w->firsts[i] + b->counts[i];
-    for (int row = 0; row < b->n; row++) {
-        const int seq = b->index[b->rows[row].seq];
-        w->order[w->firsts[seq] + b->rows[row].pos - b->changes[seq].pos] = row;
-    }
-}
-
 static struct job job_of(struct hearth_recurrent_work *w, const struct hearth_batch *b, int layer)
 {
     const struct hearth_recurrence *r = &w->c->hp->recurrence;
@@ -451,7 +439,7 @@ static void change_states(struct job *j)
     struct hearth_recurrent_work *w = j->work;
     const struct hearth_batch *b = j->batch;
     const struct hearth_recurrence *r = &w->c->hp->recurrence;
-    put_in_order(w, b);
+    hearth_batch_order(b, w->order, w->firsts);
     if (r->kind == HEARTH_RECURRENCE_SCAN) {
         scan(j);
         return;

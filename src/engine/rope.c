@@ -45,3 +45,12 @@ void hearth_rope_window_frequencies(const struct hearth_hparams *hp, float *out)
     own.yarn.share = 0.0f;
     hearth_rope_frequencies(&own, NULL, out);
 }
+
+void hearth_rope_turn(float *cos_sin, const float *inv_freq, int n_rot, int pos, float by)
+{
+    for (int i = 0; i < n_rot / 2; i++) {
+        float angle = (float)pos * inv_freq[i];
+        cos_sin[i] = (float)cos((double)angle) * by;
+        cos_sin[n_rot / 2 + i] = (float)sin((double)angle) * by;
+    }
+}

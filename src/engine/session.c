@@ -157,7 +157,10 @@ static void lay_out_matmul(struct hearth_session *s, struct hearth_arena *a)
                  rank = hearth_sparse_mode_rank(&s->mode, s->model);
     const size_t most =
         max_size(max_size(max_size(e, f), max_size(q, dim)), max_size(rank, hearth_ffn_shared(hp)));
-    const size_t widest = max_size(max_size(most, (size_t)hp->n_embd_layer), (size_t)hp->n_embd_exp);
+    const size_t streams = max_size((size_t)hearth_stream_width(hp), (size_t)hp->streams.rank),
+                 grams = (size_t)hp->grams.n * (size_t)hp->grams.dim;
+    const size_t widest = max_size(max_size(max_size(most, (size_t)hp->n_embd_layer), (size_t)hp->n_embd_exp),
+                                   max_size(streams, grams));
     // Only what goes into experts has a row per slot.
     const size_t row = max_size(hearth_acts_bytes(widest),
                                 used * hearth_acts_bytes(max_size((size_t)hearth_ffn_width(hp), f)));
@@ -182,7 +185,7 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     if (hp->recurrence.n_layers)
         hearth_batch_lay_out(&s->again, &s->limits, a);
     const size_t steps = (size_t)s->limits.max_steps;
-    w->x = hearth_arena_take_rows(a, t, steps, e * f32);
+    w->x = hearth_arena_take_rows(a, t, steps, (size_t)hearth_stream_width(hp) * f32);
     w->h = hearth_arena_take_rows(a, t, steps, e * f32);
     w->branch = hearth_arena_take_rows(a, hp->parallel ? t : 0, steps, e * f32);
     w->cos_sin = hearth_arena_take_rows(a, t, steps, (size_t)hp->n_rot * f32);
@@ -202,6 +205,10 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     hearth_attention_lay_out(&w->attention, s->limits.max_rows, s->limits.max_steps, a);
     hearth_latent_lay_out(&w->latent, s->limits.max_rows, s->limits.max_steps, a);
     hearth_recurrent_lay_out(&w->recurrent, s->limits.max_rows, s->limits.max_steps, s->limits.max_seqs, a);
+    hearth_streams_lay_out(&w->streams, s->limits.max_rows, s->limits.max_steps, a);
+    w->choose.inv_freq = w->inv_freq;
+    hearth_choose_lay_out(&w->choose, s->limits.max_rows, s->limits.max_steps, s->limits.max_seqs, a);
+    hearth_grams_lay_out(&w->grams, s->limits.max_rows, s->limits.max_steps, s->limits.max_seqs, a);
     const struct hearth_ffn_sizes sizes = {.max_rows = s->limits.max_rows,
                                            .max_steps = s->limits.max_steps,
                                            .neurons_stream =
@@ -222,10 +229,12 @@ static void connect(struct hearth_session *s)
                                          .deferred = &s->deferred,
                                          .probes = &s->probes};
     w->matmul.c = w->attention.c = w->latent.c = w->recurrent.c = w->ffn.c = w->ffn.moe.c = w->ffn.sparse.c =
-        c;
+        w->streams.c = w->choose.c = w->grams.c = c;
     w->attention.matmul = w->latent.matmul = w->recurrent.matmul = w->ffn.matmul = w->ffn.moe.matmul =
-        w->ffn.sparse.matmul = &w->matmul;
-    w->attention.kv = &s->kv;
+        w->ffn.sparse.matmul = w->streams.matmul = w->choose.matmul = w->grams.matmul = &w->matmul;
+    w->attention.kv = w->choose.kv = w->grams.kv = &s->kv;
+    w->attention.choose = &w->choose;
+    w->grams.sources = &s->sources;
     w->recurrent.states = &s->kv.states;
     w->ffn.sparse.mode = &s->mode;
     w->ffn.sparse.model = s->model;
@@ -382,7 +391,9 @@ static void fill_stats(struct hearth_session *s)
     const struct hearth_model *m = s->model;
     const struct hearth_weights *w = &m->weights; // the shared ones may be moving
     uint64_t bytes = weight_bytes(&w->output) + weight_bytes(&w->output_norm) + w->token_embd.stride +
-                     w->position_embd.stride + w->token_layers.stride + weight_bytes(&w->token_layers_in);
+                     w->position_embd.stride + w->token_layers.stride + weight_bytes(&w->token_layers_in) +
+                     weight_bytes(&w->output_mix_down) + weight_bytes(&w->output_mix_up) +
+                     w->gram_table.stride * (uint64_t)m->hp.grams.n;
     for (int i = 0; i < m->hp.n_layer; i++)
         bytes += layer_bytes(s, i);
     s->stats.weight_bytes_per_step = bytes;

@@ -6,18 +6,21 @@
 
 #include "engine/attention.h"
 #include "engine/batch.h"
+#include "engine/choose.h"
 #include "engine/ffn.h"
+#include "engine/grams.h"
 #include "engine/kv.h"
 #include "engine/latent.h"
 #include "engine/placement.h"
 #include "engine/recurrent.h"
+#include "engine/streams.h"
 
 struct hearth_tracing; // engine/tracing.h
 struct hearth_offload; // engine/offload.h
 
 // Buffers of one evaluation, sized once; T = max_rows tokens.
 struct hearth_work {
-    float *x;                                // [T x E] residual stream
+    float *x;                                // [T x E] residual stream; or several of them
     float *h;                                // [T x E] normed; after the layers, what the final norm gives
     float *branch;                           // [T x E] attention's output in a parallel layer
     float *cos_sin;                          // [T x n_rot]
@@ -36,6 +39,9 @@ struct hearth_work {
     struct hearth_attention_work attention;
     struct hearth_latent_work latent;
     struct hearth_recurrent_work recurrent;
+    struct hearth_streams_work streams;
+    struct hearth_choose_work choose;
+    struct hearth_grams_work grams;
     struct hearth_ffn_work ffn;
 };
 

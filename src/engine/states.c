@@ -423,7 +423,10 @@ int hearth_states_measure(struct hearth_states *s, const struct hearth_hparams *
     s->max_seqs = max_seqs;
     s->conv_bytes = hearth_round_up((size_t)(r->n_taps - 1) * (size_t)r->n_channels * sizeof(float), 64);
     s->layer_bytes = s->conv_bytes + (size_t)r->n_values * (size_t)r->state * sizeof(float);
-    s->slot_bytes = s->layer_bytes * (size_t)r->n_layers;
+    s->grams_at = s->layer_bytes * (size_t)r->n_layers;
+    s->slot_bytes = s->grams_at + hearth_round_up((size_t)hearth_grams_kept(&hp->grams) *
+                                                      (size_t)hearth_stream_width(hp) * sizeof(float),
+                                                  64);
     return check_size(s, &s->region.size, err);
 }
 

@@ -47,6 +47,7 @@ struct hearth_states {
     // Of a layer's part: inputs of the convolution, [n_taps - 1][n_channels], oldest first; with the heads' states
     // behind them, [n_heads][dim][state], a row for each value.
     size_t conv_bytes, layer_bytes;
+    size_t grams_at; // behind all layers' parts: inputs of the convolution over n-grams, oldest first
     size_t slot_bytes;
     struct hearth_region region;
     int *refs;                     // [n_slots] marks, and evaluations that write it; 0: free
@@ -110,6 +111,12 @@ static inline float *hearth_state_conv(const struct hearth_states *s, int slot, 
 static inline float *hearth_state_heads(const struct hearth_states *s, int slot, int index)
 {
     return (float *)(void *)((uint8_t *)(void *)hearth_state_conv(s, slot, index) + s->conv_bytes);
+}
+
+// The part that is of n-grams, [hearth_grams_kept()][G E].
+static inline float *hearth_state_grams(const struct hearth_states *s, int slot)
+{
+    return (float *)(void *)((uint8_t *)s->region.base + (size_t)slot * s->slot_bytes + s->grams_at);
 }
 
 // For a sequence's file: its last marks, at most `most`, rising, whose slots stay as they are until they are

@@ -120,10 +120,11 @@ static const char *why_not(const struct opening *o, const struct hearth_layer *l
     if (!l)
         return w == &o->m->weights.position_embd  ? "positions are looked up"
                : w == &o->m->weights.token_layers ? "what tokens give layers is looked up"
+               : w == &o->m->weights.gram_table   ? "what n-grams give is looked up"
                                                   : NULL;
     if (w == &l->attn_kv_up || w == &l->attn_k_up || w == &l->attn_v_up)
         return "attention applies it head by head";
-    if (w == &l->rec_conv)
+    if (w == &l->rec_conv || w == &l->gram_conv)
         return "it is a convolution";
     const struct hearth_ffn f = hearth_ffn_of(&o->m->hp, l);
     if (w == f.down_t || w == f.fc1 || w == f.fc2 || (hearth_has(f.down_t) && (w == f.gate || w == f.up)))

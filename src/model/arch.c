@@ -20,8 +20,8 @@ static const struct hearth_arch *const archs[] = {
     &hearth_arch_opt,        &hearth_arch_phi3,           &hearth_arch_qwen2,
     &hearth_arch_qwen2moe,   &hearth_arch_qwen3,          &hearth_arch_qwen35,
     &hearth_arch_qwen35moe,  &hearth_arch_qwen3moe,       &hearth_arch_qwen3next,
-    &hearth_arch_seed_oss,   &hearth_arch_smallthinker,   &hearth_arch_smollm3,
-    &hearth_arch_step35,
+    &hearth_arch_qwen4exp,   &hearth_arch_seed_oss,       &hearth_arch_smallthinker,
+    &hearth_arch_smollm3,    &hearth_arch_step35,
 };
 
 const struct hearth_arch *hearth_arch_find(struct hearth_str name)

@@ -41,10 +41,19 @@ enum hearth_dim {
     HEARTH_DIM_REC_HEADS,
     HEARTH_DIM_REC_HEADS_TWICE,
     HEARTH_DIM_REC_HEAD,
-    HEARTH_DIM_REC_GROUPS, // of heads that share keys,
-    HEARTH_DIM_REC_GROUP,  // and the values of one
-    HEARTH_DIM_EMBD_EXP,   // M as in struct hearth_layer
-    HEARTH_DIM_RANK,       // rank of a predictor: the tensor decides
+    HEARTH_DIM_REC_GROUPS,   // of heads that share keys,
+    HEARTH_DIM_REC_GROUP,    // and the values of one
+    HEARTH_DIM_EMBD_EXP,     // M as in struct hearth_layer
+    HEARTH_DIM_STREAMS,      // all streams' elements,
+    HEARTH_DIM_STREAM_COUNT, // and how many there are
+    HEARTH_DIM_MIX_RANK,
+    HEARTH_DIM_CHOOSER, // a head of what chooses positions,
+    HEARTH_DIM_CHOOSER_Q,
+    HEARTH_DIM_GRAM,      // a row of the table of n-grams,
+    HEARTH_DIM_GRAMS,     // all rows of a token,
+    HEARTH_DIM_GRAM_ROWS, // the table's: as many or more
+    HEARTH_DIM_GRAM_TAPS,
+    HEARTH_DIM_RANK, // rank of a predictor: the tensor decides
     HEARTH_DIM_Q_RANK,
     HEARTH_DIM_LATENT,      // C as in struct hearth_layer
     HEARTH_DIM_LATENT_KEY,  // C + R
@@ -77,6 +86,8 @@ enum hearth_need {
     HEARTH_RECURS_TAPS,   // same, and the file has a dimension of 1 in between: [k, 1, n]
     HEARTH_OWN_KEYS,      // required in layers with keys and values of their own,
     HEARTH_OWN_VALUES,    // and optional there without a window, where values may be keys
+    HEARTH_GRAMS,         // required where n-grams feed the layer; of no layer, where they feed one
+    HEARTH_GRAMS_F32,     // same, a matrix that is kept as f32
     HEARTH_TOKEN_GIVES,   // required where tokens give each layer something beside the stream
     HEARTH_MAYBE_DENSE,   // optional in models without experts
     HEARTH_MAYBE_EACH     // optional in models with experts: [k, n, experts] in one tensor
@@ -199,9 +210,11 @@ struct hearth_arch {
     bool rope_long;                         // there may be a second table of frequencies, for longer texts
     enum hearth_recurrence_kind recurrence; // of the layers that do not attend
     bool rec_grouped, rec_each;             // as in struct hearth_recurrence
+    bool rec_sigmoid;                       // same
     float latent_eps;                       // as in struct hearth_latent; 0: that of all norms
     bool attn_gated;                        // as in struct hearth_hparams
     bool one_part;                          // same
+    bool streams;      // there are several, positions are chosen, and n-grams may feed a layer
     bool any_eps;      // files may have layer_norm_epsilon alone, which is RMSNorm's then
     bool extra_layers; // nextn_predict_layers of block_count guess tokens ahead: not used
     bool
@@ -218,8 +231,8 @@ extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_bailingmoe, heart
     hearth_arch_mimo2, hearth_arch_minimax_m2, hearth_arch_mistral3, hearth_arch_nemotron_h,
     hearth_arch_nemotron_h_moe, hearth_arch_olmoe, hearth_arch_opt, hearth_arch_phi3, hearth_arch_qwen2,
     hearth_arch_qwen2moe, hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe,
-    hearth_arch_qwen3next, hearth_arch_seed_oss, hearth_arch_smallthinker, hearth_arch_smollm3,
-    hearth_arch_step35;
+    hearth_arch_qwen3next, hearth_arch_qwen4exp, hearth_arch_seed_oss, hearth_arch_smallthinker,
+    hearth_arch_smollm3, hearth_arch_step35;
 
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);

@@ -117,6 +117,24 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim, 
         return (uint64_t)(hp->recurrence.n_keys ? hp->recurrence.n_values / hp->recurrence.n_keys : 0);
     case HEARTH_DIM_EMBD_EXP:
         return (uint64_t)hearth_ffn_width(hp);
+    case HEARTH_DIM_STREAMS:
+        return (uint64_t)hearth_stream_width(hp);
+    case HEARTH_DIM_STREAM_COUNT:
+        return (uint64_t)hp->streams.n;
+    case HEARTH_DIM_MIX_RANK:
+        return (uint64_t)hp->streams.rank;
+    case HEARTH_DIM_CHOOSER:
+        return (uint64_t)hp->chooser.dim;
+    case HEARTH_DIM_CHOOSER_Q:
+        return (uint64_t)hp->chooser.dim * (uint64_t)hp->chooser.n_heads;
+    case HEARTH_DIM_GRAM:
+        return (uint64_t)hp->grams.dim;
+    case HEARTH_DIM_GRAMS:
+        return (uint64_t)hp->grams.dim * (uint64_t)hp->grams.n;
+    case HEARTH_DIM_GRAM_ROWS:
+        return (uint64_t)hp->grams.rows;
+    case HEARTH_DIM_GRAM_TAPS:
+        return (uint64_t)hp->grams.n_taps;
     case HEARTH_DIM_RANK:
         break;
     }
@@ -136,7 +154,7 @@ static void list_types(const struct hearth_kernels *kernels, char *out, size_t s
 static bool is_vector(const struct hearth_binding *b)
 {
     return b->n == HEARTH_DIM_NONE || b->need == HEARTH_EACH_VECTOR || b->need == HEARTH_RECURS_F32 ||
-           b->need == HEARTH_RECURS_TAPS;
+           b->need == HEARTH_RECURS_TAPS || b->need == HEARTH_GRAMS_F32;
 }
 
 // Whether there are kernels for the tensor t in this type.
@@ -163,7 +181,8 @@ static int check_tensor(struct loader *l, const struct hearth_gguf_tensor *t, co
     const char *path = hearth_gguf_path(l->model->gguf);
     // Any rank will do here; check_predictors() compares fc1 and fc2.
     const bool free_k = b->k == HEARTH_DIM_RANK && t->ne[0] <= MAX_RANK;
-    const bool free_n = b->n == HEARTH_DIM_RANK && t->ne[1] <= MAX_RANK;
+    const bool free_n = (b->n == HEARTH_DIM_RANK && t->ne[1] <= MAX_RANK) ||
+                        (b->n == HEARTH_DIM_GRAM_ROWS && t->ne[1] >= hp->grams.rows && t->ne[1] <= INT32_MAX);
     const bool by_head =
         b->n == HEARTH_DIM_HEADS_OR_Q && t->ne[1] == dim_value(hp, HEARTH_DIM_HEADS, l->layer);
     const uint64_t k = free_k ? t->ne[0] : dim_value(hp, b->k, l->layer),
@@ -342,6 +361,9 @@ static bool applies(const struct hearth_binding *b, const struct hearth_hparams 
     case HEARTH_OWN_KEYS:
     case HEARTH_OWN_VALUES:
         return hearth_keys_of(hp, layer) == layer;
+    case HEARTH_GRAMS:
+    case HEARTH_GRAMS_F32:
+        return hp->grams.size && (layer < 0 || layer == hp->grams.layer);
     case HEARTH_TOKEN_GIVES:
         return hp->n_embd_layer != 0;
     case HEARTH_ALWAYS:
@@ -499,7 +521,7 @@ static int bind_all(struct loader *l)
     struct hearth_model *m = l->model;
     l->layer = -1;
     for (const struct hearth_binding *b = m->arch->globals; b->name; b++) {
-        int rc = bind(l, b->name, 0, b, field_of(&m->weights, b->field));
+        int rc = bind(l, b->name, -1, b, field_of(&m->weights, b->field));
         if (rc)
             return rc;
     }

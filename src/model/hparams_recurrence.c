@@ -169,6 +169,7 @@ int hearth_recurrence_read(const struct reader *r, const struct hearth_arch *arc
     const enum hearth_recurrence_kind kind = arch->recurrence;
     hp->recurrence.kind = kind;
     hp->recurrence.grouped = arch->rec_grouped;
+    hp->recurrence.sigmoid = arch->rec_sigmoid;
     hp->attn_gated = arch->attn_gated;
     hp->gates_apart = hearth_arch_has_field(arch, offsetof(struct hearth_layer, attn_gate));
     hp->gates_softplus = arch->gates_softplus;

@@ -96,6 +96,19 @@ struct hearth_layer {
     // What a token gives each layer beside the stream (P elements): gate, projection, norm; or none.
     struct hearth_weight token_gate, token_out, token_post_norm; // [P x E] [E x P] [E]
 
+    // With several streams (struct hearth_streams, G of them): what makes one input of theirs, before attention and
+    // before the feed-forward part, and how much each gets of what that gives. Norms then are [G E].
+    struct hearth_weight attn_mix_down, attn_mix_up, attn_inject; // [M x G E] [G E x M] [G x G E]
+    struct hearth_weight ffn_mix_down, ffn_mix_up, ffn_inject;
+
+    // What chooses the positions to attend to (struct hearth_chooser, H heads of C).
+    struct hearth_weight choose_q, choose_k, choose_q_norm, choose_k_norm; // [H C x E] [C x E] [C] [C]
+
+    // What n-grams of tokens add to the streams (struct hearth_grams, W elements of K taps), in one layer.
+    struct hearth_weight gram_key, gram_value;                           // [G E x W] [E x W]
+    struct hearth_weight gram_key_norm, gram_query_norm, gram_conv_norm; // [G E]
+    struct hearth_weight gram_conv; // [G E x K] as f32, the last tap is the token's own
+
     // Recurrent layers (struct hearth_recurrence), with I rows that are projected, C channels of K taps, W
     // values in H heads of R, G groups of these. In their place the others have attn_q to attn_out.
     struct hearth_weight rec_in, rec_gate;    // [I x E] [W x E]
@@ -153,7 +166,10 @@ struct hearth_weights {
     // Tokens' embeddings for each layer: the table, of whose rows all layers have a part, a projection of the
     // embedding and its norm; or none.
     struct hearth_weight token_layers, token_layers_in, token_layers_norm; // [V x L P] [L P x E] [P]
-    struct hearth_layer *layers;                                           // [n_layer]
+    struct hearth_weight output_mix_down,
+        output_mix_up;               // before the head, as in struct hearth_layer; or none
+    struct hearth_weight gram_table; // [rows x elements] of n-grams, or none
+    struct hearth_layer *layers;     // [n_layer]
 };
 
 #define HEARTH_GLOBAL_WEIGHTS (offsetof(struct hearth_weights, layers) / sizeof(struct hearth_weight))
@@ -206,11 +222,45 @@ struct hearth_recurrence {
     int n_values;        // elements that go out: n_heads * dim, or the channels
     int n_keys, n_heads; // delta, scan: heads of queries and keys, and of values: a multiple
     bool grouped;        // those of values that share one of keys lie side by side
+    bool sigmoid;        // what gates heads' outputs; else SiLU
     bool each;           // delta: each key fades at a rate of its own; as many heads of keys as of values
     int dim;             // elements of each head of values
     int state;           // and of each of keys: what a value has in a state
     uint64_t layers[HEARTH_MAX_LAYERS / 64]; // a bit each: it is recurrent
     int n_layers;                            // how many are
+};
+
+// Several residual streams in place of one (hyper-connections: arXiv 2409.19606). What a layer's part reads is made of
+// all of them; each gets what the part gives, times a weight of its own.
+struct hearth_streams {
+    int n;    // 0: there is one
+    int rank; // of the matrices that mix them
+};
+
+// Which positions a layer without a window attends to: the best blocks of neighbours by a small attention of its own, and
+// those behind the last whole block. Texts of at most so many blocks are attended to as a whole.
+struct hearth_chooser {
+    int block; // positions of one, which divide those of a page; 0: all are attended to
+    int most;  // blocks that are chosen
+    int n_heads, dim;
+};
+
+#define HEARTH_GRAM_MOST  8  // tokens
+#define HEARTH_GRAM_HEADS 64 // in all
+
+// n-grams of 2 to `size` tokens, the current one last: for each a few rows of a large table, by hash. Tokens before the
+// last `eos` count as that.
+struct hearth_grams {
+    int size;          // 0: the model has none
+    int layer;         // that they feed
+    int heads;         // rows of one, and
+    int n;             // of all together
+    int dim;           // elements of a row
+    int n_taps, apart; // of the convolution over what they give, and positions from one to the next
+    int eos;
+    uint64_t by[HEARTH_GRAM_MOST]; // multipliers of tokens, the current one first
+    uint32_t first[HEARTH_GRAM_HEADS], count[HEARTH_GRAM_HEADS]; // rows of each
+    uint32_t rows;                                               // that the table has at least
 };
 
 // Extends rotary positions to a longer context than the model was first trained for: "YaRN: Efficient
@@ -297,6 +347,9 @@ struct hearth_hparams {
     bool attn_gated;  // attention's output is multiplied by sigmoids, which come with the queries
     bool gates_apart; // the same by a function of another product, attn_gate, of each element or each head:
     bool gates_softplus; // softplus, or else the sigmoid
+    struct hearth_streams streams;
+    struct hearth_chooser chooser;
+    struct hearth_grams grams;
 
     bool parallel; // attention and feed-forward both read the layer's input
     float norm_eps;
@@ -383,6 +436,18 @@ static inline int hearth_keys_of(const struct hearth_hparams *hp, int layer)
     while (i > 0 && !hearth_window_of(hp, i) != !hearth_window_of(hp, layer))
         i--;
     return i;
+}
+
+// Elements of a token's residual streams, all together.
+static inline int hearth_stream_width(const struct hearth_hparams *hp)
+{
+    return hp->n_embd * (hp->streams.n ? hp->streams.n : 1);
+}
+
+// Positions whose inputs the convolution over n-grams keeps.
+static inline int hearth_grams_kept(const struct hearth_grams *g)
+{
+    return g->size ? (g->n_taps - 1) * g->apart : 0;
 }
 
 // Neurons of a layer's dense part.

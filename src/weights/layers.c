@@ -462,11 +462,12 @@ static bool is_item_of(const struct hearth_model *m, const struct hearth_item *i
 }
 
 // Whether the item is in memory whatever the budget: norms, biases, tables of positions, the projection of what
-// tokens give layers. The table of that never is.
+// tokens give layers, what mixes streams before the head. The table of what tokens give is not, nor is that of n-grams.
 static bool is_fixed(const struct hearth_model *m, const struct hearth_item *item)
 {
     return item->vector || is_item_of(m, item, &m->weights.position_embd) ||
-           is_item_of(m, item, &m->weights.token_layers_in);
+           is_item_of(m, item, &m->weights.token_layers_in) ||
+           is_item_of(m, item, &m->weights.output_mix_down) || is_item_of(m, item, &m->weights.output_mix_up);
 }
 
 static bool is_tied(const struct hearth_model *m)
@@ -668,6 +669,7 @@ static void stats(const void *state, struct hearth_streaming_stats *out)
     const struct layers_state *r = state;
     out->dense_read_bytes += r->embedding_by_row ? r->setup.weights->token_embd.stride : 0;
     out->dense_read_bytes += r->setup.weights->token_layers.stride;
+    out->dense_read_bytes += r->setup.weights->gram_table.stride * (uint64_t)r->setup.model->hp.grams.n;
     for (int i = 0; i < r->n; i++)
         out->dense_read_bytes += r->stages[i].here || is_skipped(r, i) ? 0 : r->stages[i].bytes;
     out->lent_bytes += bytes_of_places(r, r->n_lent);

@@ -242,6 +242,7 @@ static const struct made kinds[] = {
     {.arch = "granitehybrid"},
     {.arch = "kimi-linear", .experts = true},
     {.arch = "nemotron_h"},
+    {.arch = "qwen4exp", .experts = true, .grams = true},
     {.arch = "nemotron_h_moe",
      .experts = true,
      .shared = true,

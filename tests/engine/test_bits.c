@@ -589,8 +589,8 @@ static void check_golden(struct subject *m, int at)
                  {"seed-oss.", 4},   {"smollm3.", 4},       {"jump.", 5},     {"bailing", 6},
                  {"deepseek.", 6},   {"exaone-moe.", 6},    {"hy-v3.", 6},    {"solar-open.", 6},
                  {"nemotron-", 7},   {"granite-hybrid", 7}, {"afmoe.", 8},    {"laguna", 8},
-                 {"step35.", 8},     {"mimo2.", 9},         {"kimi-", 10}};
-    static int turns[11];
+                 {"step35.", 8},     {"mimo2.", 9},         {"kimi-", 10},    {"qwen4exp", 11}};
+    static int turns[12];
     (void)at;
     int group = 0;
     for (size_t i = 0; i < COUNT(later); i++)

@@ -442,9 +442,9 @@ static double needed(const struct hearth_model *m)
         const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(m->gguf, i);
         if (strcmp(t->name.s, tied ? "token_embd.weight" : "output.weight") == 0)
             bytes += (double)t->bytes;
-        if (strncmp(t->name.s, "blk.", 4) == 0 && t->n_dims > 1 && t->ne[0] > 1 &&
-            !strstr(t->name.s, "conv1d") && !strstr(t->name.s, "shortconv.conv") &&
-            !strstr(t->name.s, "ssm_norm"))
+        if ((strncmp(t->name.s, "blk.", 4) == 0 || strncmp(t->name.s, "output_hc", 9) == 0) &&
+            t->n_dims > 1 && t->ne[0] > 1 && !strstr(t->name.s, "conv1d") &&
+            !strstr(t->name.s, "shortconv.conv") && !strstr(t->name.s, "ssm_norm"))
             bytes += (double)t->bytes * (strstr(t->name.s, "_exps.") ? used : 1);
     }
     return bytes;
@@ -466,7 +466,8 @@ static void test_workload(void **state)
                                         "nemotron-h.Q8_0",
                                         "nemotron-super.Q8_0",
                                         "granite-hybrid-moe.Q8_0",
-                                        "kimi-delta.Q8_0"};
+                                        "kimi-delta.Q8_0",
+                                        "qwen4exp.Q8_0"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const double density[8] = {0};

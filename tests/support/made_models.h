@@ -27,6 +27,16 @@ enum { MADE_LATENT = 32, MADE_ROT = 8, MADE_STILL = 12, MADE_VALUE = 16, MADE_Q_
 enum { MADE_GIVEN = 56 }; // more than the width, and than neurons
 enum { MADE_REC_TAPS = 4, MADE_REC_KEYS = 1, MADE_REC_HEADS = 2, MADE_REC_DIM = 16, MADE_REC_STATE = 32 };
 enum { MADE_SMALL = 20 }; // of experts that do not read the stream itself
+// Several streams, chosen positions, n-grams: of 2 and 3 tokens, two rows each.
+enum {
+    MADE_STREAMS = 3,
+    MADE_MIX_RANK = 20,
+    MADE_CHOOSER = 12,
+    MADE_CHOOSER_HEADS = 2,
+    MADE_BLOCK = 4,
+    MADE_CHOSEN = 16
+};
+enum { MADE_GRAM = 20, MADE_GRAMS = 3, MADE_GRAM_HEADS = 2, MADE_GRAM_TAPS = 3, MADE_GRAM_ROWS = 90 };
 enum { MADE_VOCAB = 272, MADE_EXPERTS = 6, MADE_USED = 2, MADE_CTX = 256, MADE_RANK = 24 };
 
 // One metadata entry: a number ('u', 'f'), a bool ('b'), text ('s'), or a number for each layer,
@@ -51,6 +61,7 @@ struct made {
     bool leading;        // the first layer has no experts
     bool fused;          // experts have gate and up in one tensor
     bool gives;          // tokens give each layer something
+    bool grams;          // n-grams of tokens feed the first layer
     bool borrows;        // the last layer attends to keys and values of the first
     bool two_widths;     // the last layer has more neurons
     bool by_neuron;      // down stored by neuron
@@ -219,6 +230,24 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim, in
         return MADE_HEADS * MADE_VALUE;
     case HEARTH_DIM_VALUE:
         return MADE_VALUE;
+    case HEARTH_DIM_STREAMS:
+        return MADE_STREAMS * MADE_E;
+    case HEARTH_DIM_STREAM_COUNT:
+        return MADE_STREAMS;
+    case HEARTH_DIM_MIX_RANK:
+        return MADE_MIX_RANK;
+    case HEARTH_DIM_CHOOSER:
+        return MADE_CHOOSER;
+    case HEARTH_DIM_CHOOSER_Q:
+        return MADE_CHOOSER * MADE_CHOOSER_HEADS;
+    case HEARTH_DIM_GRAM:
+        return MADE_GRAM;
+    case HEARTH_DIM_GRAMS:
+        return MADE_GRAM * MADE_GRAM_HEADS * (MADE_GRAMS - 1);
+    case HEARTH_DIM_GRAM_ROWS:
+        return MADE_GRAM_ROWS;
+    case HEARTH_DIM_GRAM_TAPS:
+        return MADE_GRAM_TAPS;
     }
     return 0;
 }
@@ -287,6 +316,8 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
         (b->need == HEARTH_EACH_HEAD && made->joint) ||
         (b->need == HEARTH_ATTENDS && !strcmp(prefix, "blk.0.")) || // the first layer is recurrent
         ((b->need == HEARTH_RECURS || b->need == HEARTH_RECURS_F32) && strcmp(prefix, "blk.0.") != 0) ||
+        ((b->need == HEARTH_GRAMS || b->need == HEARTH_GRAMS_F32) &&
+         !(made->grams && (!*prefix || !strcmp(prefix, "blk.0.")))) ||
         (b->need == HEARTH_TOKEN_GIVES && !made->gives) ||
         ((b->need == HEARTH_OWN_KEYS || b->need == HEARTH_OWN_VALUES) && made->borrows &&
          strcmp(prefix, "blk.0.") != 0) ||
@@ -373,6 +404,36 @@ static inline bool made_sets(const struct made *made, const char *key)
     return false;
 }
 
+// What says how n-grams become rows of a table.
+static inline void made_put_grams(struct hearth_gguf_writer *w, const struct made *made)
+{
+    const struct made_kv numbers[] = {{"ple.ngram_size", 'u', MADE_GRAMS, NULL},
+                                      {"ple.heads_per_ngram", 'u', MADE_GRAM_HEADS, NULL},
+                                      {"ple.conv_kernel", 'u', MADE_GRAM_TAPS, NULL},
+                                      {"ple.eos_token_id", 'u', 21, NULL},
+                                      {"embedding_length_per_layer_input", 'u', MADE_GRAM, NULL}};
+    const uint64_t layers[] = {0}, by[] = {UINT64_C(81985529216486895), 12345678901, 987654321987},
+                   first[] = {0, 19, 42, 71}, count[] = {19, 23, 29, 17};
+    const struct {
+        const char *key;
+        const uint64_t *numbers;
+        uint64_t n;
+    } arrays[] = {{"ple.layers", layers, 1},
+                  {"ple.layer_multipliers", by, MADE_GRAMS},
+                  {"ple.head_offsets", first, 4},
+                  {"ple.head_vocab_sizes", count, 4}};
+    struct hearth_error err;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!made_sets(made, numbers[i].key))
+            made_put_kv(w, made, numbers[i]);
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "%s.%s", made->arch, arrays[i].key);
+        if (!made_sets(made, arrays[i].key) && !(made->without && !strcmp(made->without, arrays[i].key)))
+            MADE_OK(hearth_gguf_put_array(w, key, HEARTH_GGUF_U64, arrays[i].numbers, arrays[i].n, &err));
+    }
+}
+
 static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct made *made,
                                      const struct hearth_arch *arch)
 {
@@ -454,6 +515,17 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
     for (size_t i = 0; i < sizeof gemma4 / sizeof *gemma4 && made_is_gemma4(made); i++)
         if (!made_sets(made, gemma4[i].key))
             made_put_kv(w, made, gemma4[i]);
+    const struct made_kv streams[] = {{"hyper_connection.count", 'u', MADE_STREAMS, NULL},
+                                      {"hyper_connection.low_rank", 'u', MADE_MIX_RANK, NULL},
+                                      {"attention.indexer.head_count", 'u', MADE_CHOOSER_HEADS, NULL},
+                                      {"attention.indexer.key_length", 'u', MADE_CHOOSER, NULL},
+                                      {"attention.indexer.top_k", 'u', MADE_CHOSEN, NULL},
+                                      {"attention.compress_ratios", 'a', MADE_BLOCK, NULL}};
+    for (size_t i = 0; i < sizeof streams / sizeof *streams && arch && arch->streams; i++)
+        if (!made_sets(made, streams[i].key))
+            made_put_kv(w, made, streams[i]);
+    if (made->grams)
+        made_put_grams(w, made);
     const struct made_kv conv = {"shortconv.l_cache", 'u', MADE_REC_TAPS, NULL};
     for (size_t i = 0; i < sizeof delta / sizeof *delta && made_recurrence(made) == HEARTH_RECURRENCE_DELTA;
          i++)

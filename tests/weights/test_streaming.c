@@ -48,6 +48,24 @@ static void test_gemma4(void **state)
     close_opened(&o);
 }
 
+// Several streams, chosen positions; of a table of n-grams, rows are read, whatever the budget.
+static void test_qwen4(void **state)
+{
+    (void)state;
+    const char *path = HEARTH_SOURCE_DIR "/tests/golden/models/qwen4exp.Q8_0.gguf";
+    check_model(path, HEARTH_SPARSITY_OFF);
+    check_model(HEARTH_SOURCE_DIR "/tests/golden/models/qwen4exp-tied.Q8_0.gguf", HEARTH_SPARSITY_OFF);
+    const struct way way = {.ram = (uint64_t)1 << 30,
+                            .n_threads = 1,
+                            .sparsity = HEARTH_SPARSITY_OFF,
+                            .tests = {.always = true, .weights_only = true}};
+    struct opened o = open_way(path, &way);
+    const struct hearth_weights *w = &o.session->sources->weights;
+    assert_true(hearth_has(&w->gram_table) && !w->gram_table.data);
+    assert_non_null(w->output_mix_down.data);
+    close_opened(&o);
+}
+
 // A head that is larger than all layers together streams in parts that fit where a layer does.
 static void test_large_head(void **state)
 {
@@ -309,6 +327,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_packs_of_others),
         cmocka_unit_test(test_early_packs),
         cmocka_unit_test(test_gemma4),
+        cmocka_unit_test(test_qwen4),
         cmocka_unit_test(test_large_head),
         cmocka_unit_test(test_gates_apart),
         cmocka_unit_test(test_gates_apart_bytes),

@@ -19,6 +19,7 @@ from gguf import GGMLQuantizationType as T
 import archs_experts
 import archs_kimi
 import archs_mamba
+import archs_qwen4
 import make_models as mm
 from oracle_common import N_VOCAB, SpmVocab, write_logits
 from smallthinker import SmallThinkerForCausalLM
@@ -275,7 +276,7 @@ MODELS = {
 }  # fmt: skip
 
 MODELS |= archs_experts.models(TEXT, GROUPED, PLAIN)
-MODELS |= archs_mamba.MODELS | archs_kimi.MODELS
+MODELS |= archs_mamba.MODELS | archs_kimi.MODELS | archs_qwen4.models(DELTA, TEXT)
 HYBRIDS = {arch: module for module in (archs_mamba, archs_kimi) for arch in module.ARCHS}
 
 # Types beside Q8_0. F16 models have one layer, and weights that the file holds exactly.
@@ -285,7 +286,7 @@ SHORT_TEXT = "The old woman and the hen went on"
 
 def has_ones(model, name):
     """Whether 1 is added to the weights of a norm."""
-    qwen = isinstance(model, (tf.Qwen3_5ForCausalLM, tf.Qwen3_5MoeForCausalLM, tf.Qwen3NextForCausalLM))
+    qwen = isinstance(model, (tf.Qwen3_5ForCausalLM, tf.Qwen3_5MoeForCausalLM, tf.Qwen3NextForCausalLM, tf.Qwen4ExpForCausalLM))
     return isinstance(model, (tf.Gemma3ForCausalLM, archs_experts.StepForCausalLM)) or (qwen and "linear_attn.norm" not in name)
 
 
@@ -331,6 +332,7 @@ def fill(model, rng):
                 std = 2.0 / inputs
             else:
                 std = 1.4 / inputs
+            std = archs_qwen4.spread(model, name, inputs) or std
             value = rng.standard_normal(shape) * std + name.endswith(("router.scale", "per_expert_scale"))
         p.data = torch.from_numpy(value.astype(np.float32))
     for name, b in model.named_buffers():
@@ -567,7 +569,7 @@ def qwen35_layer(out, sd, cfg, i, tiled=tiled):
     src, dst = f"model.layers.{i}.", f"blk.{i}."
     out[dst + "attn_norm.weight"] = sd[src + "input_layernorm.weight"]
     out[dst + "post_attention_norm.weight"] = sd[src + "post_attention_layernorm.weight"]
-    if cfg.layer_types[i] == "full_attention":
+    if cfg.layer_types[i] != "linear_attention":
         for ours, theirs in (("q", "q_proj"), ("k", "k_proj"), ("v", "v_proj"), ("output", "o_proj"), ("q_norm", "q_norm"), ("k_norm", "k_norm")):
             out[f"{dst}attn_{ours}.weight"] = sd[f"{src}self_attn.{theirs}.weight"]
     else:
@@ -636,6 +638,8 @@ def gguf_tensors(arch, cfg, sd):
     if arch in HYBRIDS:
         return HYBRIDS[arch].tensors(arch, cfg, sd)
     out = {}
+    if arch == "qwen4exp":
+        return archs_qwen4.tensors(cfg, sd, qwen35_layer)
     if arch == "falcon":
         out["token_embd.weight"] = sd["transformer.word_embeddings.weight"]
         out["output_norm.weight"], out["output_norm.bias"] = sd["transformer.ln_f.weight"], sd["transformer.ln_f.bias"]
@@ -714,7 +718,7 @@ def add_hyper_parameters(w, name, arch, cfg):
     w.add_block_count(cfg.num_hidden_layers + (name == "glm4moe"))  # whose last one guesses tokens ahead
     if arch == "gemma4":
         add_gemma4(w, cfg)
-    elif arch not in ("qwen35moe", "qwen3next"):
+    elif arch not in ("qwen35moe", "qwen3next", "qwen4exp"):
         w.add_feed_forward_length(getattr(cfg, "intermediate_size", None) or getattr(cfg, "ffn_hidden_size", None) or getattr(cfg, "ffn_dim", 96))
     w.add_head_count(cfg.num_attention_heads)
     conv = arch in ("lfm2", "lfm2moe")
@@ -777,11 +781,12 @@ def add_hyper_parameters(w, name, arch, cfg):
         w.add_expert_weights_scale(cfg.routed_scaling_factor)
         w.add_expert_weights_norm(True)
         w.add_nextn_predict_layers(1)
-    if arch in ("qwen35", "qwen35moe", "qwen3next"):
+    if arch in ("qwen35", "qwen35moe", "qwen3next", "qwen4exp"):
         w.add_rope_dimension_count(8)
         if arch != "qwen3next":
             w.add_rope_dimension_sections([2, 1, 1, 0])
-        w.add_full_attention_interval(3)
+        if arch != "qwen4exp":
+            w.add_full_attention_interval(3)
         w.add_ssm_conv_kernel(cfg.linear_conv_kernel_dim)
         w.add_ssm_state_size(cfg.linear_key_head_dim)
         w.add_ssm_group_count(cfg.linear_num_key_heads)
@@ -790,7 +795,7 @@ def add_hyper_parameters(w, name, arch, cfg):
     if arch == "lfm2moe":
         w.add_leading_dense_block_count(cfg.num_dense_layers)
         w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
-    if arch in ("qwen35moe", "qwen3next"):
+    if arch in ("qwen35moe", "qwen3next", "qwen4exp"):
         w.add_expert_shared_feed_forward_length(cfg.shared_expert_intermediate_size)
     if name == "qwen2-yarn":
         w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
@@ -896,6 +901,8 @@ def write_gguf(path, name, arch, model, tensors, kind):
     """Writes the file; returns the tensors as decoded from it."""
     cfg, w = model.config, gguf.GGUFWriter(path, arch)
     add_hyper_parameters(w, name, arch, cfg)
+    if arch == "qwen4exp":
+        archs_qwen4.add_keys(w, cfg, model)
     add_vocabulary(w, SpmVocab())
     decoded = {}
     for tensor, value in tensors.items():
@@ -927,13 +934,13 @@ def tables_of(name, cfg):
 
 def ones_of(arch, tensor):
     """What GGUF's tensor has more than the model's."""
-    return np.float32("norm" in tensor and (arch in ("gemma3", "step35") or (arch.startswith(("qwen35", "qwen3next")) and "ssm_norm" not in tensor)))
+    return np.float32("norm" in tensor and (arch in ("gemma3", "step35") or (arch.startswith(("qwen35", "qwen3next", "qwen4exp")) and "ssm_norm" not in tensor)))
 
 
 def with_weights(model, arch, decoded):
     """A copy of the model with the decoded weights. gguf_tensors() run over positions says where each one belongs."""
     model = copy.deepcopy(model)
-    sd = {k: v for k, v in model.state_dict().items() if not (model.config.tie_word_embeddings and k == "lm_head.weight")}
+    sd = {k: v for k, v in model.state_dict().items() if v.is_floating_point() and not (model.config.tie_word_embeddings and k == "lm_head.weight")}
     positions, at = {}, 0
     for key, value in sd.items():
         positions[key] = np.arange(at, at + value.numel()).reshape(value.shape)

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT
+// Chosen positions: see choose.h. The order of operations is part of the numeric law (docs/architecture.md).
+#include "engine/choose.h"
+
+#include <string.h>
+
+#include "engine/rope.h"
+#include "model/ffn.h"
+
+// Rows that are looked at together, at least, and pages of a row that one task scores.
+#define ROWS  16
+#define PAGES 16
+
+struct job {
+    struct hearth_choose_work *work;
+    const struct hearth_batch *batch;
+    int layer;
+    const float *cos_sin;
+    int first;   // of the rows that are looked at together
+    int n_parts; // tasks of a row
+};
+
+static const struct hearth_layer *layer_of(const struct job *j)
+{
+    return &j->work->c->weights->layers[j->layer];
+}
+
+static uint8_t *pin(const struct hearth_kv *kv, int seq, int tile)
+{
+    return hearth_kv_pin(kv, kv->seqs[seq].pages[tile]);
+}
+
+static void unpin(const struct hearth_kv *kv, int seq, int tile)
+{
+    hearth_kv_unpin(kv, kv->seqs[seq].pages[tile]);
+}
+
+// ---- keys
+
+// A block's sum becomes its key.
+static void finish_block(const struct job *j, float *sum, int first_pos, int worker)
+{
+    const struct hearth_choose_work *w = j->work;
+    const struct hearth_hparams *hp = w->c->hp;
+    const size_t dim = (size_t)hp->chooser.dim, n_rot = (size_t)hp->n_rot;
+    for (size_t i = 0; i < dim; i++)
+        sum[i] /= (float)hp->chooser.block;
+    w->c->kernels->rms_norm(sum, sum, hearth_vector_of(&layer_of(j)->choose_k_norm), dim, hp->norm_eps);
+    hearth_rope_turn(w->turned[worker], w->inv_freq, hp->n_rot, first_pos, hp->rope_attn);
+    w->c->kernels->rope(sum, w->turned[worker], 1, dim, n_rot, hp->positions == HEARTH_POS_ROPE_NEOX);
+}
+
+// The rows of a block from this one on.
+static void store_block(const struct job *j, int row, int worker)
+{
+    const struct hearth_choose_work *w = j->work;
+    const struct hearth_kv *kv = w->kv;
+    const int block = w->c->hp->chooser.block;
+    const size_t dim = (size_t)w->c->hp->chooser.dim;
+    const struct hearth_row at = j->batch->rows[row];
+    const int seq = j->batch->index[at.seq], first = j->batch->changes[seq].pos,
+              last = first + j->batch->counts[seq] - 1, tile = at.pos / HEARTH_KV_TILE;
+    uint8_t *bytes = pin(kv, at.seq, tile);
+    for (int pos = at.pos; pos <= last; pos++) {
+        const int own = w->order[w->firsts[seq] + pos - first];
+        float *sum = hearth_kv_choice(kv, bytes, j->layer, pos % HEARTH_KV_TILE);
+        memcpy(sum, hearth_row_of(w->k, own, (int)dim), dim * sizeof *sum);
+        for (size_t i = 0; i < dim && pos % block; i++)
+            sum[i] = sum[i - dim] + sum[i];
+        if (pos % block == block - 1) {
+            finish_block(j, sum, pos - block + 1, worker);
+            break;
+        }
+    }
+    unpin(kv, at.seq, tile);
+}
+
+// A row's queries; and the keys of its block, where it is the first one of these.
+static void prepare_task(void *arg, int task, int worker)
+{
+    const struct job *j = arg;
+    const struct hearth_choose_work *w = j->work;
+    const struct hearth_hparams *hp = w->c->hp;
+    const int heads = hp->chooser.n_heads, dim = hp->chooser.dim;
+    const struct hearth_row at = j->batch->rows[task];
+    float *q = hearth_row_of(w->q, task, heads * dim);
+    for (int i = 0; i < heads; i++)
+        w->c->kernels->rms_norm(hearth_row_of(q, i, dim), hearth_row_of(q, i, dim),
+                                hearth_vector_of(&layer_of(j)->choose_q_norm), (size_t)dim, hp->norm_eps);
+    w->c->kernels->rope(q, j->cos_sin + (size_t)task * (size_t)hp->n_rot, (size_t)heads, (size_t)dim,
+                        (size_t)hp->n_rot, hp->positions == HEARTH_POS_ROPE_NEOX);
+    const int first = j->batch->changes[j->batch->index[at.seq]].pos;
+    if (!j->batch->again && (at.pos == first || at.pos % hp->chooser.block == 0))
+        store_block(j, task, worker);
+}
+
+// ---- the choice
+
+static int whole_blocks(const struct hearth_choose_work *w, int row)
+{
+    return (w->c->rows[row].pos + 1) / w->c->hp->chooser.block;
+}
+
+static float *scores_of(const struct job *j, int row)
+{
+    return j->work->scores + (size_t)(row - j->first) * j->work->row_blocks;
+}
+
+// Scores of a row's blocks in some pages.
+static void score_task(void *arg, int task, int worker)
+{
+    const struct job *j = arg;
+    const struct hearth_choose_work *w = j->work;
+    const struct hearth_kv *kv = w->kv;
+    const struct hearth_chooser *c = &w->c->hp->chooser;
+    const int row = j->first + task / j->n_parts, per_page = HEARTH_KV_TILE / c->block;
+    const int blocks = whole_blocks(w, row), seq = w->c->rows[row].seq, from = task % j->n_parts * PAGES;
+    const size_t dim = (size_t)c->dim, heads = (size_t)c->n_heads;
+    float *products = w->products[worker], *scores = scores_of(j, row);
+    if (!w->counts[row])
+        return;
+    for (int tile = from; tile < from + PAGES && tile * per_page < blocks; tile++) {
+        const int left = blocks - tile * per_page, n = left < per_page ? left : per_page;
+        uint8_t *bytes = pin(kv, seq, tile);
+        w->c->kernels->step[HEARTH_TYPE_F32](
+            products, (size_t)n, hearth_kv_choice(kv, bytes, j->layer, c->block - 1),
+            (size_t)c->block * kv->row_choice, dim, (size_t)n, hearth_row_of(w->q, row, c->n_heads * c->dim),
+            dim * sizeof(float), heads, w->matmul->scratch[worker]);
+        unpin(kv, seq, tile);
+        for (int i = 0; i < n; i++) {
+            float sum = 0;
+            for (size_t head = 0; head < heads; head++) {
+                const float product = products[head * (size_t)n + (size_t)i];
+                sum += product > 0 ? product : 0;
+            }
+            scores[tile * per_page + i] = sum;
+        }
+    }
+}
+
+// As numbers that are not below 0 are ordered.
+static uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+// The most-th largest of n scores, as bits, digit by digit; *equal becomes how many of those that are equal
+// to it are among the largest.
+static uint32_t find_least(const float *scores, int n, int most, int *equal)
+{
+    uint32_t found = 0;
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        int counts[256] = {0}, digit = 255;
+        for (int i = 0; i < n; i++) {
+            const uint32_t bits = bits_of(scores[i]);
+            if (shift == 24 || bits >> (shift + 8) == found >> (shift + 8))
+                counts[bits >> shift & 255]++;
+        }
+        while (counts[digit] < most)
+            most -= counts[digit--];
+        found |= (uint32_t)digit << shift;
+    }
+    *equal = most;
+    return found;
+}
+
+static void choose_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_choose_work *w = j->work;
+    const int row = j->first + task, n = whole_blocks(w, row), most = w->c->hp->chooser.most;
+    const float *scores = scores_of(j, row);
+    int *blocks = w->blocks + (size_t)row * (size_t)most, at = 0, equal;
+    if (!w->counts[row])
+        return;
+    const uint32_t least = find_least(scores, n, most, &equal);
+    for (int i = 0; i < n; i++) {
+        const uint32_t bits = bits_of(scores[i]);
+        if (bits > least || (bits == least && equal-- > 0))
+            blocks[at++] = i;
+    }
+}
+
+// Rows [j->first, end).
+static void choose_rows(struct job *j, int end)
+{
+    const struct hearth_choose_work *w = j->work;
+    const int per_part = PAGES * HEARTH_KV_TILE / w->c->hp->chooser.block;
+    int most = 0;
+    for (int row = j->first; row < end; row++)
+        if (w->counts[row] && whole_blocks(w, row) > most)
+            most = whole_blocks(w, row);
+    if (!most)
+        return;
+    j->n_parts = (most + per_part - 1) / per_part;
+    hearth_parallel(w->c, score_task, j, (end - j->first) * j->n_parts);
+    hearth_parallel(w->c, choose_task, j, end - j->first);
+}
+
+void hearth_choose(struct hearth_choose_work *w, const struct hearth_batch *b, int layer,
+                   const float *cos_sin)
+{
+    const struct hearth_chooser *c = &w->c->hp->chooser;
+    struct job j = {.work = w, .batch = b, .layer = layer, .cos_sin = cos_sin};
+    hearth_batch_order(b, w->order, w->firsts);
+    hearth_parallel(w->c, prepare_task, &j, b->n);
+    for (int row = 0; row < b->n; row++) {
+        const int blocks = whole_blocks(w, row);
+        w->counts[row] = blocks > c->most ? (c->most - blocks) * c->block + b->rows[row].pos + 1 : 0;
+    }
+    for (; j.first < b->n; j.first += w->most_rows)
+        choose_rows(&j, j.first + w->most_rows < b->n ? j.first + w->most_rows : b->n);
+}
+
+int hearth_choose_products(struct hearth_choose_work *w, struct hearth_rows rows, int layer,
+                           struct hearth_product *out)
+{
+    const struct hearth_chooser *c = &w->c->hp->chooser;
+    const struct hearth_layer *l = &w->c->weights->layers[layer];
+    if (!c->block)
+        return 0;
+    out[0] = (struct hearth_product){
+        .w = l->choose_q, .out = hearth_row_of(w->q, rows.first, c->n_heads * c->dim), .n = rows.n};
+    out[1] = (struct hearth_product){
+        .w = l->choose_k, .out = hearth_row_of(w->k, rows.first, c->dim), .n = rows.n};
+    return 2;
+}
+
+void hearth_choose_lay_out(struct hearth_choose_work *w, int max_rows, int max_steps, int max_seqs,
+                           struct hearth_arena *a)
+{
+    const struct hearth_hparams *hp = w->c->hp;
+    const struct hearth_chooser *c = &hp->chooser;
+    const size_t t = (size_t)max_rows, steps = (size_t)max_steps, f32 = sizeof(float), dim = (size_t)c->dim,
+                 heads = (size_t)c->n_heads;
+    const int n_workers = hearth_pool_size(w->c->pool);
+    if (!c->block)
+        return;
+    w->most_rows = max_steps > ROWS ? max_steps : ROWS;
+    w->row_blocks = (size_t)w->kv->pages_per_seq * (size_t)(HEARTH_KV_TILE / c->block);
+    const bool chooses = w->row_blocks > (size_t)c->most;
+    w->q = hearth_arena_take_rows(a, t, steps, heads * dim * f32);
+    w->k = hearth_arena_take_rows(a, t, steps, dim * f32);
+    w->counts = hearth_arena_take(a, t, sizeof *w->counts);
+    w->blocks = hearth_arena_take_rows(a, chooses ? t : 0, steps, (size_t)c->most * sizeof *w->blocks);
+    w->scores = hearth_arena_take(a, chooses ? (size_t)w->most_rows : 0, w->row_blocks * f32);
+    w->order = hearth_arena_take(a, t, sizeof *w->order);
+    w->firsts = hearth_arena_take(a, (size_t)max_seqs + 1, sizeof *w->firsts);
+    w->products = hearth_arena_take(a, (size_t)n_workers, sizeof *w->products);
+    w->turned = hearth_arena_take(a, (size_t)n_workers, sizeof *w->turned);
+    for (int i = 0; i < n_workers; i++) {
+        float *products = hearth_arena_take(a, heads * (size_t)(HEARTH_KV_TILE / c->block), f32),
+              *turned = hearth_arena_take(a, (size_t)hp->n_rot, f32);
+        if (w->turned) {
+            w->products[i] = products;
+            w->turned[i] = turned;
+        }
+    }
+}

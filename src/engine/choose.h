@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// Which positions a layer attends to (struct hearth_chooser): those of the blocks that are best by a small
+// attention of its own, and those behind the last whole block. A token that sees no more whole blocks than
+// are chosen attends to all.
+//
+// A block's key is the mean of its positions' raw keys, normed and rotated as its first position. A block
+// scores the sum over heads of what of the products with queries is above 0; of equal ones the earlier is
+// better.
+//
+// The KV cache has a row for each position (hearth_kv_choice()): the sum of raw keys from the block's
+// beginning up to there, and at its last position the block's key. So a sequence can be cut anywhere.
+#ifndef HEARTH_ENGINE_CHOOSE_H
+#define HEARTH_ENGINE_CHOOSE_H
+
+#include "engine/batch.h"
+#include "engine/matmul.h"
+
+// Workspace; T tokens of a batch, H heads of C, B blocks of a context, S rows that are looked at together.
+struct hearth_choose_work {
+    const struct hearth_context *c;
+    const struct hearth_kv *kv;
+    struct hearth_matmul_work *matmul;
+    const float *inv_freq; // of the rotation
+    float *q, *k;          // [T x H C] [T x C]
+    int *counts;           // [T] positions that a row attends to, where they are chosen; 0: to all before it
+    int *blocks;           // [T x most] the chosen ones, ascending
+    float *scores;         // [S x B]
+    float **products;      // [workers][H x blocks of a page]
+    float **turned;        // [workers][n_rot] a block's rotation
+    int most_rows;         // S
+    size_t row_blocks;     // B
+    int *order, *firsts;   // hearth_batch_order()
+};
+
+// The caller sets what stands before the buffers. Nothing where positions are not chosen.
+void hearth_choose_lay_out(struct hearth_choose_work *w, int max_rows, int max_steps, int max_seqs,
+                           struct hearth_arena *a);
+
+// The products of a class's rows that make queries and keys. Returns how many: 2, or 0.
+int hearth_choose_products(struct hearth_choose_work *w, struct hearth_rows rows, int layer,
+                           struct hearth_product *out);
+
+// Once there are those of all classes: stores keys, and chooses for each row of the batch. cos_sin [T x
+// n_rot]: rows' rotations.
+void hearth_choose(struct hearth_choose_work *w, const struct hearth_batch *b, int layer,
+                   const float *cos_sin);
+
+// A position that a row attends to, the i-th of `counts`: those of a block are neighbours.
+static inline int hearth_choose_position(const struct hearth_choose_work *w, int row, int i)
+{
+    const struct hearth_chooser *c = &w->c->hp->chooser;
+    const int at = i / c->block, whole = (w->c->rows[row].pos + 1) / c->block;
+    const int block = at < c->most ? w->blocks[(size_t)row * (size_t)c->most + (size_t)at] : whole;
+    return block * c->block + i % c->block;
+}
+
+#endif

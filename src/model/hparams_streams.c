@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+// Hyper-parameters of several residual streams, of what chooses positions, and of n-grams.
+#include <limits.h>
+
+#include "model/hparams.h"
+
+// Of the layers that attend, which all must have the same; 0: positions are not chosen.
+static int read_block(const struct reader *r, struct hearth_hparams *hp)
+{
+    const struct hearth_gguf_kv *kv;
+    int64_t block = -1;
+    int rc = find_of_layers(r, "attention.compress_ratios", hp, &kv);
+    for (int i = 0; i < hp->n_layer && kv && !rc; i++) {
+        const int64_t own = number_of(kv, i);
+        if (hearth_is_recurrent(hp, i))
+            continue;
+        if (own < 0 || own > 64 || (own && 64 % own) || (block >= 0 && own != block))
+            rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                             "%s: %s is %lld in layer %d, where it must divide 64 and be the same in all "
+                             "layers that attend",
+                             hearth_gguf_path(r->g), key_of(r, "attention.compress_ratios").text,
+                             (long long)own, i);
+        block = own;
+    }
+    hp->chooser.block = block > 0 ? (int)block : 0;
+    return rc;
+}
+
+// What chooses the positions that layers attend to.
+static int read_chooser(const struct reader *r, struct hearth_hparams *hp)
+{
+    struct hearth_chooser *c = &hp->chooser;
+    int most = 0;
+    int rc = read_block(r, hp);
+    if (!rc)
+        rc = read_size(r, "attention.indexer.head_count", 256, &c->n_heads);
+    if (!rc)
+        rc = read_size(r, "attention.indexer.key_length", 1024, &c->dim);
+    if (!rc)
+        rc = read_size(r, "attention.indexer.top_k", 1 << 24, &most);
+    if (rc || !c->block)
+        return rc;
+    c->most = most / c->block;
+    if (most % c->block)
+        return hearth_fail(
+            r->err, HEARTH_E_UNSUPPORTED,
+            "%s: attention to %d positions (attention.indexer.top_k), which are no whole blocks "
+            "of %d, is not supported",
+            hearth_gguf_path(r->g), most, c->block);
+    return HEARTH_OK;
+}
+
+// Numbers of n-grams, at least n of them.
+static int find_numbers(const struct reader *r, const char *name, int n, const struct hearth_gguf_kv **found)
+{
+    const struct key key = key_of(r, name);
+    const struct hearth_gguf_kv *kv = *found = hearth_gguf_find(r->g, key.text);
+    if (kv && kv->type == HEARTH_GGUF_ARRAY && !kv->strings && kv->count >= (uint64_t)n)
+        return HEARTH_OK;
+    return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s must be an array of %d numbers or more",
+                       hearth_gguf_path(r->g), key.text, n);
+}
+
+// How n-grams become rows of the table.
+static int read_hash(const struct reader *r, struct hearth_grams *g)
+{
+    const struct hearth_gguf_kv *by = NULL, *first = NULL, *count = NULL;
+    int rc = find_numbers(r, "ple.layer_multipliers", g->size, &by);
+    if (!rc)
+        rc = find_numbers(r, "ple.head_offsets", g->n, &first);
+    if (!rc)
+        rc = find_numbers(r, "ple.head_vocab_sizes", g->n, &count);
+    for (int i = 0; i < g->size && !rc; i++)
+        g->by[i] = hearth_gguf_kv_u64(by, (uint64_t)i);
+    for (int i = 0; i < g->n && !rc; i++) {
+        const uint64_t from = hearth_gguf_kv_u64(first, (uint64_t)i),
+                       n = hearth_gguf_kv_u64(count, (uint64_t)i);
+        if (!n || n > INT32_MAX || from > INT32_MAX - n)
+            return hearth_fail(
+                r->err, HEARTH_E_FORMAT,
+                "%s: n-grams have rows %llu to %llu of a table, which makes no sense: the file "
+                "is damaged or was converted wrongly",
+                hearth_gguf_path(r->g), (unsigned long long)from, (unsigned long long)(from + n));
+        g->first[i] = (uint32_t)from;
+        g->count[i] = (uint32_t)n;
+        g->rows = from + n > g->rows ? (uint32_t)(from + n) : g->rows;
+    }
+    return rc;
+}
+
+// n-grams, which may feed a layer.
+static int read_grams(const struct reader *r, struct hearth_hparams *hp)
+{
+    const struct key key = key_of(r, "ple.layers");
+    const struct hearth_gguf_kv *kv = hearth_gguf_find(r->g, key.text);
+    struct hearth_grams *g = &hp->grams;
+    if (!kv || (kv->type == HEARTH_GGUF_ARRAY && !kv->count))
+        return HEARTH_OK;
+    const int64_t layer = kv->type == HEARTH_GGUF_ARRAY && !kv->strings ? hearth_gguf_kv_i64(kv, 0) : -1;
+    if (layer < 0 || layer >= hp->n_layer || kv->count != 1)
+        return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                           "%s: %s must name one layer: n-grams that feed others are not supported",
+                           hearth_gguf_path(r->g), key.text);
+    g->layer = (int)layer;
+    int rc = read_range(r, "ple.ngram_size", true, 2, HEARTH_GRAM_MOST, &g->size);
+    if (!rc)
+        rc = read_range(r, "ple.heads_per_ngram", true, 1, HEARTH_GRAM_HEADS / (g->size - 1), &g->heads);
+    if (!rc)
+        rc = read_range(r, "ple.conv_kernel", true, 1, 16, &g->n_taps);
+    if (!rc)
+        rc = read_range(r, "ple.eos_token_id", true, 0, INT_MAX, &g->eos);
+    if (!rc)
+        rc = read_size(r, "embedding_length_per_layer_input", 1 << 14, &g->dim);
+    g->n = (g->size - 1) * g->heads;
+    g->apart = g->size;
+    return rc ? rc : read_hash(r, g);
+}
+
+int hearth_streams_read(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+{
+    if (!arch->streams)
+        return HEARTH_OK;
+    int rc = read_range(r, "hyper_connection.count", true, 2, 16, &hp->streams.n);
+    if (!rc)
+        rc = read_size(r, "hyper_connection.low_rank", 1 << 16, &hp->streams.rank);
+    if (!rc)
+        rc = read_chooser(r, hp);
+    if (!rc && hp->n_rot > hp->chooser.dim)
+        rc = hearth_fail(r->err, HEARTH_E_FORMAT,
+                         "%s: heads of %d elements (attention.indexer.key_length) cannot rotate %d",
+                         hearth_gguf_path(r->g), hp->chooser.dim, hp->n_rot);
+    return rc ? rc : read_grams(r, hp);
+}
