@@ -36,11 +36,9 @@ static int read_template(const struct hearth_options *o, const char *command, st
 // The built-in template of a model whose file has none: its family's, or ChatML.
 static const char *usual_template(const struct hearth_model *model)
 {
-    static const char *const families[][2] = {{"gemma3", "gemma"},
-                                              {"gpt-oss", "gpt-oss"},
-                                              {"phi3", "phi3"},
-                                              {"granite", "granite"},
-                                              {"granitemoe", "granite"}};
+    static const char *const families[][2] = {
+        {"gemma", "gemma"},     {"gemma2", "gemma"}, {"gemma3", "gemma"},    {"command-r", "command-r"},
+        {"gpt-oss", "gpt-oss"}, {"phi3", "phi3"},    {"granite", "granite"}, {"granitemoe", "granite"}};
     const char *arch = hearth_model_info(model)->architecture;
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
         if (!strcmp(arch, families[i][0]))

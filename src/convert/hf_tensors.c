@@ -93,6 +93,8 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, in
         return 2 * (uint64_t)m->n_ff_exp;
     case HEARTH_DIM_HEADS:
         return m->n_head;
+    case HEARTH_DIM_HEADS_KV:
+        return hearth_hf_heads_kv(m, at);
     case HEARTH_DIM_HEAD2:
         return head / 2;
     case HEARTH_DIM_HEADS_OR_Q:

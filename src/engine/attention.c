@@ -125,14 +125,26 @@ static void weigh_values(const struct work *x, const uint8_t *values, const stru
                                   (size_t)all.n, x->w->scores + (size_t)i * HEARTH_KV_TILE);
 }
 
+// Scores of a query with a tile's keys, capped: x becomes cap * tanh(x / cap), where tanh(y) = 2 sigmoid(2 y) - 1.
+static void cap_scores(const struct job *j, float *s, size_t n)
+{
+    const float cap = j->work->c->hp->score_cap, by = 2.0f * (j->scale / cap);
+    for (size_t i = 0; i < n; i++)
+        s[i] *= by;
+    j->work->c->kernels->activate(s, n, HEARTH_ACT_SIGMOID);
+    for (size_t i = 0; i < n; i++)
+        s[i] = fmaf(2.0f * cap, s[i], -cap);
+}
+
 // Whether queries may go past tiles in the kernels made for that.
 static bool has_kernels(const struct job *j)
 {
     const struct hearth_kernels *kernels = j->work->c->kernels;
     const struct hearth_kv *kv = j->work->kv;
     // A prompt's values in blocks are weighed by prompt_t.
-    return kernels->attend_scores[kv->type_k] && kernels->attend_values[kv->type_v] &&
-           j->heads->dim % HEARTH_ATTEND_DIM == 0 && j->heads->value % HEARTH_ATTEND_DIM == 0 &&
+    return j->work->c->hp->score_cap == 0.0f && kernels->attend_scores[kv->type_k] &&
+           kernels->attend_values[kv->type_v] && j->heads->dim % HEARTH_ATTEND_DIM == 0 &&
+           j->heads->value % HEARTH_ATTEND_DIM == 0 &&
            j->heads->dim <= (hearth_type_info(kv->type_k)->unit_elems ? HEARTH_ATTEND_MAX_BLOCKS
                                                                       : HEARTH_ATTEND_MAX_DIM) &&
            (j->rows.phase == HEARTH_PHASE_STEP || !hearth_type_info(kv->type_v)->unit_elems);
@@ -205,6 +217,7 @@ static void attend_tile(const struct work *x, int tile, struct tile_at at_tile)
     const int n_queries = (x->last - x->first) * x->group;
     kernels->step[kv->type_k](w->scores, HEARTH_KV_TILE, keys, j->heads->row_k, x->dim, (size_t)all.n, x->q,
                               x->q_stride, (size_t)n_queries, x->matmul);
+    const bool capped = j->work->c->hp->score_cap > 0;
     bool full = true;
     for (int i = 0; i < n_queries; i++) {
         const struct span at = spans[i / x->group];
@@ -213,8 +226,11 @@ static void attend_tile(const struct work *x, int tile, struct tile_at at_tile)
         full &= n == all.n;
         memset(p, 0, (size_t)before * sizeof *p);
         memset(p + before + n, 0, (size_t)(all.n - before - n) * sizeof *p);
+        if (n && capped)
+            cap_scores(j, p + before, (size_t)n);
         if (n)
-            w->tile_max[i] = kernels->softmax_tile(p + before, (size_t)n, j->scale, &w->tile_sum[i]);
+            w->tile_max[i] =
+                kernels->softmax_tile(p + before, (size_t)n, capped ? 1.0f : j->scale, &w->tile_sum[i]);
     }
     weigh_values(x, values, spans, all, full);
     for (int i = 0; i < n_queries; i++)

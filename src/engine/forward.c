@@ -34,7 +34,9 @@ static void norm_task(void *arg, int task, int worker)
     const int row = j->first + task;
     float *h = hearth_row_of(j->h, row, hp->n_embd);
     const float *x = j->x + (size_t)(j->from ? j->from[row] : row) * width;
-    if (hp->layer_norm)
+    if (!j->w->data) // what comes behind reads the stream itself
+        memcpy(h, x, width * sizeof *h);
+    else if (hp->layer_norm)
         j->c->kernels->layer_norm(h, x, hearth_vector_of(j->w), hearth_vector_of(j->b), width, hp->norm_eps);
     else
         j->c->kernels->rms_norm(h, x, hearth_vector_of(j->w), width, hp->norm_eps);
@@ -123,13 +125,22 @@ static void norm_heads(const struct hearth_session *s, float *x, int n_heads, in
     }
 }
 
+// The norm of a token's queries or keys: of each head, maybe with weights of its own, or of all together.
 static void norm_all(const struct hearth_session *s, float *x, int n_heads, int dim,
                      const struct hearth_weight *w)
 {
-    if (w->data && w->k == (size_t)dim)
-        norm_heads(s, x, n_heads, dim, hearth_vector_of(w));
-    else if (w->data)
-        norm_heads(s, x, 1, n_heads * dim, hearth_vector_of(w));
+    const struct hearth_kernels *kernels = &s->model->kernels;
+    const float eps = s->model->hp.norm_eps;
+    if (!w->data)
+        return;
+    for (int i = 0; i < (w->k == (size_t)dim ? n_heads : 1); i++) {
+        float *head = hearth_row_of(x, i, dim);
+        const float *weights = hearth_bias_of(w, w->n > 1 ? i : 0);
+        if (s->model->hp.layer_norm)
+            kernels->layer_norm(head, head, weights, NULL, w->k, eps);
+        else
+            kernels->rms_norm(head, head, weights, w->k, eps);
+    }
 }
 
 // What happens to a token's queries, or its keys, between projection and use: bias, norm, rotation, or rotation
@@ -712,14 +723,17 @@ static void compute_head(struct hearth_session *s, const struct hearth_rows *cla
     }
 }
 
-// One row of logits times the model's scale.
+// One row of logits plus its biases, times the model's scale.
 static void scale_task(void *arg, int task, int worker)
 {
     (void)worker;
     const struct job *j = arg;
     const int n_vocab = j->s->model->hp.n_vocab;
+    const struct hearth_weight *bias = &j->s->context.weights->output_b;
     float *logits = hearth_row_of(j->s->work.logits, task, n_vocab);
-    for (int i = 0; i < n_vocab; i++)
+    if (bias->data)
+        j->s->model->kernels.add(logits, hearth_vector_of(bias), (size_t)n_vocab);
+    for (int i = 0; j->s->model->hp.logit_scale != 1.0f && i < n_vocab; i++)
         logits[i] *= j->s->model->hp.logit_scale;
 }
 
@@ -798,7 +812,7 @@ int hearth_forward_head(struct hearth_session *s, const struct hearth_rows *clas
         at += s->context.weights->output.n;
     }
     struct job scale = {.s = s};
-    if (s->model->hp.logit_scale != 1.0f)
+    if (s->model->hp.logit_scale != 1.0f || s->context.weights->output_b.data)
         hearth_parallel(&s->context, scale_task, &scale, n);
     struct cap_job cap = {s, (s->model->hp.n_vocab + CAP_CHUNK - 1) / CAP_CHUNK};
     if (s->model->hp.logit_cap > 0)

@@ -10,13 +10,18 @@ static const struct hearth_offload_layer *layer_of(const struct hearth_offload *
     return layer < o->first ? &o->through->stages[layer % 2] : &o->layers[layer - o->first];
 }
 
-// h = norm(x), and acts = h
+// h = norm(x), or x, and acts = h
 static void norm(struct hearth_offload *o, const struct hearth_accel_weight *w,
                  const struct hearth_accel_weight *b, const struct hearth_offload_rows *rows)
 {
     const struct hearth_hparams *hp = o->s->context.hp;
-    hearth_accel_norm_quantize(o->a, &o->h, &o->acts, &rows->x, w, b, hp->layer_norm, hp->norm_eps,
-                               (size_t)rows->n);
+    const size_t n = (size_t)rows->n, width = (size_t)hp->n_embd;
+    if (w->n) {
+        hearth_accel_norm_quantize(o->a, &o->h, &o->acts, &rows->x, w, b, hp->layer_norm, hp->norm_eps, n);
+        return;
+    }
+    hearth_accel_copy(o->a, &o->h, 0, &rows->x, 0, n * width * sizeof(float));
+    hearth_accel_quantize(o->a, &o->acts, &o->h, width, n);
 }
 
 // out = the product of x [rows x w->k] with w; acts hold x already.

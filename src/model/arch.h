@@ -23,6 +23,7 @@ enum hearth_dim {
     HEARTH_DIM_HEAD,
     HEARTH_DIM_HEADS,
     HEARTH_DIM_HEADS_OR_Q, // one or the other: the tensor decides
+    HEARTH_DIM_HEADS_KV,
     HEARTH_DIM_VOCAB,
     HEARTH_DIM_ROT2,
     HEARTH_DIM_HEAD2, // half a head
@@ -67,19 +68,23 @@ enum hearth_dim {
 enum hearth_need {
     HEARTH_ALWAYS,
     HEARTH_OPTIONAL,
-    HEARTH_DENSE,       // required in models without experts
-    HEARTH_LEADING,     // the same, and in the first layers of one with experts that have none
-    HEARTH_EXPERTS,     // required in models with experts
-    HEARTH_SHARED,      // required in models with an expert that all tokens use
-    HEARTH_EACH_VECTOR, // required in models with experts, a vector per expert: [k, experts], kept as f32
-    HEARTH_EACH_EXPERT, // same, a matrix per expert: [k, n, experts] in one tensor, or a tensor each
-    HEARTH_WHOLE_Q,     // required where queries are made in one step,
-    HEARTH_TWO_STEP_Q,  // or in two
-    HEARTH_JOINT,       // required where latent attention has one matrix for keys and values,
-    HEARTH_EACH_HEAD,   // or two, which have a matrix per head: [k, n, heads]
-    HEARTH_ATTENDS,     // required in layers with attention, where others are recurrent or do not mix tokens
-    HEARTH_MIXES,       // required in both, where others are feed-forward parts,
-    HEARTH_FEEDS,       // and required in these
+    HEARTH_OPTIONAL_F32, // a matrix that is kept as f32
+    HEARTH_FUSED,        // required where the layer has attn_qkv,
+    HEARTH_APART,        // or not
+    HEARTH_SERIES,       // required where the feed-forward part comes behind attention
+    HEARTH_DENSE,        // required in models without experts
+    HEARTH_LEADING,      // the same, and in the first layers of one with experts that have none
+    HEARTH_EXPERTS,      // required in models with experts
+    HEARTH_SHARED,       // required in models with an expert that all tokens use
+    HEARTH_EACH_VECTOR,  // required in models with experts, a vector per expert: [k, experts], kept as f32
+    HEARTH_EACH_EXPERT,  // same, a matrix per expert: [k, n, experts] in one tensor, or a tensor each
+    HEARTH_WHOLE_Q,      // required where queries are made in one step,
+    HEARTH_TWO_STEP_Q,   // or in two
+    HEARTH_JOINT,        // required where latent attention has one matrix for keys and values,
+    HEARTH_EACH_HEAD,    // or two, which have a matrix per head: [k, n, heads]
+    HEARTH_ATTENDS,      // required in layers with attention, where others are recurrent or do not mix tokens
+    HEARTH_MIXES,        // required in both, where others are feed-forward parts,
+    HEARTH_FEEDS,        // and required in these
     HEARTH_SMALL_EXPERTS, // required in layers with experts that do not read the stream itself
     HEARTH_RECURS,        // required in recurrent layers
     HEARTH_RECURS_F32,    // same, a matrix that is kept as f32
@@ -178,21 +183,28 @@ struct hearth_arch {
     enum hearth_positions positions;
     int pos_offset;                    // as in struct hearth_hparams
     bool layer_norm, parallel;         // same
+    bool parallel_said;                // parallel where the file says so,
+    bool parallel_one_norm;            // or where it has no norm for the feed-forward part
     enum hearth_activation activation; // unless the file names another
     enum hearth_gating expert_gating;  // same, unless the file names another
     bool expert_renorm, early_router;  // same
     bool groups;                       // experts may be in groups, of which some are considered
     bool latent;                       // latent attention
     bool scales;                       // the file says what embeddings and others are multiplied by
-    bool embd_sqrt;                    // embeddings are multiplied by the root of their width
+    bool logit_factor;                 // and logits are multiplied by logit_scale, not divided
+    // Where it does not say it: MiniCPM's, whose logits are divided by width / this. 0: 1 each.
+    int scale_base;
+    bool embd_sqrt;          // embeddings are multiplied by the root of their width
     int narrow_scale_layers; // models of so many layers scale queries as if heads had width / heads elements
     int window_period;       // of so many layers the last one has no window; 0: all layers are alike
+    int window_unsaid;       // how wide windows are where the file does not say it
     bool window_first;       // it is the first one that has none
     bool window_heads;       // layers with a window have heads of another size and number
     bool borrows;            // the last layers may attend to keys and values of earlier ones
     bool value_norm;         // as in struct hearth_hparams
-    bool logit_cap;          // same: the file says how large
-    float attn_scale;        // same; 0: 1 over the root of a head's elements
+    bool logit_cap;          // same: the file says how large,
+    float logit_cap_unsaid, score_cap_unsaid; // or else it is this; score_cap_unsaid 0: there is no score_cap
+    float attn_scale;                         // same; 0: 1 over the root of a head's elements
     bool dense_beside;       // feed_forward_length is that of a part that all tokens use, beside experts
     bool router_root;        // the router's products are divided by the root of the width
     bool token_gives;        // tokens may give each layer something beside the stream
@@ -222,17 +234,21 @@ struct hearth_arch {
     const struct hearth_binding *globals, *layer; // each ends with a NULL name
 };
 
-extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_bailingmoe, hearth_arch_bailingmoe2,
-    hearth_arch_bamboo, hearth_arch_deepseek, hearth_arch_deepseek2, hearth_arch_dots1, hearth_arch_ernie,
-    hearth_arch_ernie_moe, hearth_arch_exaone_moe, hearth_arch_falcon, hearth_arch_gemma3, hearth_arch_gemma4,
-    hearth_arch_glm4, hearth_arch_glm4moe, hearth_arch_gptoss, hearth_arch_granite, hearth_arch_granitehybrid,
+extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_arcee, hearth_arch_bailingmoe,
+    hearth_arch_bailingmoe2, hearth_arch_bamboo, hearth_arch_cohere2, hearth_arch_command_r,
+    hearth_arch_deepseek, hearth_arch_deepseek2, hearth_arch_dots1, hearth_arch_ernie, hearth_arch_ernie_moe,
+    hearth_arch_exaone, hearth_arch_exaone_moe, hearth_arch_exaone4, hearth_arch_falcon, hearth_arch_gemma,
+    hearth_arch_gemma2, hearth_arch_gemma3, hearth_arch_gemma4, hearth_arch_glm4, hearth_arch_glm4moe,
+    hearth_arch_gptoss, hearth_arch_gptneox, hearth_arch_granite, hearth_arch_granitehybrid,
     hearth_arch_granitemoe, hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe, hearth_arch_hy_v3,
-    hearth_arch_kimi_linear, hearth_arch_laguna, hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama,
-    hearth_arch_mimo2, hearth_arch_minimax_m2, hearth_arch_mistral3, hearth_arch_nemotron_h,
-    hearth_arch_nemotron_h_moe, hearth_arch_olmoe, hearth_arch_opt, hearth_arch_phi3, hearth_arch_qwen2,
-    hearth_arch_qwen2moe, hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe,
-    hearth_arch_qwen3next, hearth_arch_qwen4exp, hearth_arch_seed_oss, hearth_arch_smallthinker,
-    hearth_arch_smollm3, hearth_arch_step35;
+    hearth_arch_internlm2, hearth_arch_kimi_linear, hearth_arch_laguna, hearth_arch_lfm2, hearth_arch_lfm2moe,
+    hearth_arch_llama, hearth_arch_mimo2, hearth_arch_minicpm, hearth_arch_minimax_m2, hearth_arch_mistral3,
+    hearth_arch_nemotron, hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe, hearth_arch_olmo2,
+    hearth_arch_olmoe, hearth_arch_opt, hearth_arch_orion, hearth_arch_phi2, hearth_arch_phi3,
+    hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe,
+    hearth_arch_qwen3moe, hearth_arch_qwen3next, hearth_arch_qwen4exp, hearth_arch_seed_oss,
+    hearth_arch_smallthinker, hearth_arch_smollm3, hearth_arch_stablelm, hearth_arch_starcoder2,
+    hearth_arch_step35;
 
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);

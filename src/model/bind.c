@@ -50,6 +50,8 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim, 
         return (uint64_t)hp->n_ff_shared;
     case HEARTH_DIM_HEADS:
         return heads;
+    case HEARTH_DIM_HEADS_KV:
+        return (uint64_t)hearth_n_head_kv_of(hp, layer);
     case HEARTH_DIM_HEADS_OR_Q:
     case HEARTH_DIM_Q:
         return q;
@@ -154,7 +156,7 @@ static void list_types(const struct hearth_kernels *kernels, char *out, size_t s
 static bool is_vector(const struct hearth_binding *b)
 {
     return b->n == HEARTH_DIM_NONE || b->need == HEARTH_EACH_VECTOR || b->need == HEARTH_RECURS_F32 ||
-           b->need == HEARTH_RECURS_TAPS || b->need == HEARTH_GRAMS_F32;
+           b->need == HEARTH_RECURS_TAPS || b->need == HEARTH_GRAMS_F32 || b->need == HEARTH_OPTIONAL_F32;
 }
 
 // Whether there are kernels for the tensor t in this type.
@@ -366,8 +368,13 @@ static bool applies(const struct hearth_binding *b, const struct hearth_hparams 
         return hp->grams.size && (layer < 0 || layer == hp->grams.layer);
     case HEARTH_TOKEN_GIVES:
         return hp->n_embd_layer != 0;
+    case HEARTH_SERIES:
+        return !hp->parallel;
     case HEARTH_ALWAYS:
     case HEARTH_OPTIONAL:
+    case HEARTH_OPTIONAL_F32:
+    case HEARTH_FUSED:
+    case HEARTH_APART:
         break;
     }
     return true;
@@ -405,6 +412,16 @@ static bool is_fused(const struct loader *l, int layer, const struct hearth_bind
             return true;
     }
     return false;
+}
+
+// Whether the layer has it in another tensor; or has none, as its queries, keys and values are in one, or are not.
+static bool is_elsewhere(const struct loader *l, int layer, const struct hearth_binding *b)
+{
+    char name[96];
+    if (b->need != HEARTH_FUSED && b->need != HEARTH_APART)
+        return is_fused(l, layer, b);
+    snprintf(name, sizeof name, "blk.%d.attn_qkv.weight", layer);
+    return !hearth_gguf_tensor(l->model->gguf, name) == (b->need == HEARTH_FUSED);
 }
 
 // Finds an optional tensor of all experts. Packs name predictors alike with and without experts.
@@ -481,7 +498,7 @@ static int bind_halves(struct loader *l, int layer)
 static int bind(struct loader *l, const char *name, int layer, const struct hearth_binding *b,
                 struct hearth_weight *w)
 {
-    if (!applies(b, &l->model->hp, layer) || is_fused(l, layer, b))
+    if (!applies(b, &l->model->hp, layer) || is_elsewhere(l, layer, b))
         return HEARTH_OK;
     // Fields of layers only: those of the model have offsets of their own.
     const int part = strncmp(name, "blk.", 4) ? -1 : part_of(l, b);
@@ -505,8 +522,8 @@ static int bind(struct loader *l, const char *name, int layer, const struct hear
         return bind_tensor(l, t, b, w);
     if (b->need == HEARTH_EACH_EXPERT)
         return bind_single_experts(l, name, layer, b, w);
-    const bool optional = b->need == HEARTH_OPTIONAL || b->need == HEARTH_MAYBE_DENSE ||
-                          b->need == HEARTH_MAYBE_EACH ||
+    const bool optional = b->need == HEARTH_OPTIONAL || b->need == HEARTH_OPTIONAL_F32 ||
+                          b->need == HEARTH_MAYBE_DENSE || b->need == HEARTH_MAYBE_EACH ||
                           (b->need == HEARTH_OWN_VALUES && !hearth_window_of(&l->model->hp, layer));
     return optional ? HEARTH_OK : missing(l, name);
 }
@@ -763,6 +780,9 @@ static void share(struct hearth_model *m)
         if (!hearth_has(&l->attn_norm)) { // both branches of a parallel layer share one norm
             l->attn_norm = l->ffn_norm;
             l->attn_norm_b = l->ffn_norm_b;
+        } else if (m->hp.parallel && !hearth_has(&l->ffn_norm)) {
+            l->ffn_norm = l->attn_norm;
+            l->ffn_norm_b = l->attn_norm_b;
         }
         if (hearth_has(&l->ffn_gate_up)) {
             l->ffn_gate = l->ffn_up = l->ffn_gate_up;
@@ -787,6 +807,14 @@ static void share(struct hearth_model *m)
         l->attn_v.n = v;
         l->attn_k.at = q * l->attn_qkv.stride;
         l->attn_v.at = (q + kv) * l->attn_qkv.stride;
+        if (!hearth_has(&l->attn_qkv_b))
+            continue;
+        l->attn_q_b = l->attn_k_b = l->attn_v_b = l->attn_qkv_b;
+        l->attn_q_b.k = q;
+        l->attn_k_b.k = kv;
+        l->attn_v_b.k = v;
+        l->attn_k_b.at = q * sizeof(float);
+        l->attn_v_b.at = (q + kv) * sizeof(float);
     }
 }
 

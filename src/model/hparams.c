@@ -129,6 +129,7 @@ static int read_windows(const struct reader *r, const struct hearth_arch *arch, 
     const struct key key = key_of(r, "attention.sliding_window_pattern");
     const struct hearth_gguf_kv *kv = hearth_gguf_find(r->g, key.text);
     int period = arch->window_period;
+    hp->window = arch->window_unsaid;
     int rc = read_range(r, "attention.sliding_window", false, 0, INT_MAX, &hp->window);
     if (!rc && kv && !arch->window_period)
         rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
@@ -227,19 +228,24 @@ static int read_scales(const struct reader *r, const struct hearth_arch *arch, s
     hp->attn_scale = arch->attn_scale > 0 ? arch->attn_scale : 1.0f / sqrtf((float)dim);
     hp->router_scale = arch->router_root ? 1.0f / sqrtf((float)hp->n_embd) : 1.0f;
     hp->residual_scale = hp->logit_scale = hp->value_scale = 1.0f;
-    float divisor = 1.0f;
+    float logits = 1.0f;
     if (arch->narrow_values)
         return read_float(r, "attention.value_scale", false, 1e-6f, 1e6f, &hp->value_scale);
     if (!arch->scales)
         return HEARTH_OK;
+    if (arch->scale_base) {
+        hp->embd_scale = 12.0f;
+        hp->residual_scale = 1.4f / sqrtf((float)hp->n_layer);
+        logits = (float)hp->n_embd / (float)arch->scale_base;
+    }
     int rc = read_float(r, "embedding_scale", false, 1e-6f, 1e6f, &hp->embd_scale);
     if (!rc)
         rc = read_float(r, "attention.scale", false, 1e-6f, 1e6f, &hp->attn_scale);
     if (!rc)
         rc = read_float(r, "residual_scale", false, 1e-6f, 1e6f, &hp->residual_scale);
     if (!rc)
-        rc = read_float(r, "logit_scale", false, 1e-6f, 1e6f, &divisor);
-    hp->logit_scale = 1.0f / divisor;
+        rc = read_float(r, "logit_scale", false, 1e-6f, 1e6f, &logits);
+    hp->logit_scale = arch->logit_factor ? logits : 1.0f / logits;
     return rc;
 }
 
@@ -707,21 +713,33 @@ static int read_caps(const struct reader *r, const struct hearth_arch *arch, str
     static const char *const keys[] = {"attn_logit_softcapping", "router_logit_softcapping",
                                        "final_logit_softcapping"};
     const size_t n = sizeof keys / sizeof *keys - arch->logit_cap;
-    if (arch->logit_cap) {
-        const int rc = read_float(r, "final_logit_softcapping", false, 0.0f, 1e6f, &hp->logit_cap);
-        if (rc)
-            return rc;
-    }
-    for (size_t i = 0; i < n; i++) {
+    hp->logit_cap = arch->logit_cap_unsaid;
+    hp->score_cap = arch->score_cap_unsaid;
+    int rc = HEARTH_OK;
+    if (arch->logit_cap)
+        rc = read_float(r, keys[2], false, 0.0f, 1e6f, &hp->logit_cap);
+    if (!rc && arch->score_cap_unsaid > 0)
+        rc = read_float(r, keys[0], false, 0.0f, 1e6f, &hp->score_cap);
+    for (size_t i = arch->score_cap_unsaid > 0; i < n && !rc; i++) {
         float cap = 0;
-        int rc = read_float(r, keys[i], false, 0.0f, 1e9f, &cap);
+        rc = read_float(r, keys[i], false, 0.0f, 1e9f, &cap);
         if (!rc && cap > 0)
             rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED, "%s: %s is not supported", hearth_gguf_path(r->g),
                              key_of(r, keys[i]).text);
-        if (rc)
-            return rc;
     }
-    return HEARTH_OK;
+    return rc;
+}
+
+// Whether attention and feed-forward part both read the layer's input.
+static int read_wiring(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+{
+    const bool one_norm = !hearth_gguf_tensor(r->g, "blk.0.ffn_norm.weight") &&
+                          !hearth_gguf_tensor(r->g, "blk.0.ffn_norm.bias");
+    hp->parallel = arch->parallel || (arch->parallel_one_norm && one_norm);
+    hp->value_norm = arch->value_norm;
+    return arch->parallel_said
+               ? hearth_gguf_bool(r->g, key_of(r, "use_parallel_residual").text, true, &hp->parallel, r->err)
+               : HEARTH_OK;
 }
 
 // What embeddings need. Tokens attend to those before them alone; models for embeddings may do otherwise.
@@ -745,9 +763,9 @@ int hearth_hparams_read(struct hearth_hparams *hp, const struct hearth_arch *arc
                         const struct hearth_gguf *g, struct hearth_error *err)
 {
     const struct reader r = {g, arch->name, err};
-    hp->parallel = arch->parallel;
-    hp->value_norm = arch->value_norm;
-    int rc = read_sizes(&r, arch, hp);
+    int rc = read_wiring(&r, arch, hp);
+    if (!rc)
+        rc = read_sizes(&r, arch, hp);
     if (!rc)
         rc = read_windows(&r, arch, hp);
     if (!rc)

@@ -58,13 +58,15 @@ static inline struct hearth_weight hearth_expert(const struct hearth_weight *all
 // experts, D head_dim, S the shared expert's neurons. Biases (_b) are absent where the model has none. Of
 // latent attention (struct hearth_latent): C rank, R n_rot, A q_rank, N still, O value.
 struct hearth_layer {
-    struct hearth_weight attn_norm, attn_norm_b;       // [E] before attention
+    struct hearth_weight attn_norm, attn_norm_b;       // [E] before attention, or none: it reads the stream
     struct hearth_weight attn_q, attn_k, attn_v;       // [Q x E] [KV x E] [KV x E]
     struct hearth_weight attn_q_b, attn_k_b, attn_v_b; // [Q] [KV] [KV]
-    struct hearth_weight attn_qkv;                     // [Q + 2 KV x E] where the file has them fused:
-                                                       // the three above are its rows
-    struct hearth_weight attn_q_norm, attn_k_norm; // [D] RMSNorm of each head, or [Q] [KV] of all together
-    struct hearth_weight attn_sinks;               // [heads] a score that takes part, of no value
+    struct hearth_weight attn_qkv, attn_qkv_b; // [Q + 2 KV x E] [Q + 2 KV] where the file has them fused:
+                                               // the ones above are their rows
+    // Norms of each head [D], or of each with weights of its own [heads x D] [KV heads x D] (kept as f32), or of all
+    // together [Q] [KV].
+    struct hearth_weight attn_q_norm, attn_k_norm;
+    struct hearth_weight attn_sinks; // [heads] a score that takes part, of no value
     struct hearth_weight
         attn_gate; // [Q x E] [heads x E] what attention's output is multiplied by a function of, or none
     struct hearth_weight attn_q_a, attn_q_a_norm;       // [A x E] [A] queries in two steps, or none:
@@ -75,7 +77,7 @@ struct hearth_layer {
     struct hearth_weight attn_out, attn_out_b;          // [E x Q] [E]
     struct hearth_weight attn_post_norm, ffn_post_norm; // [E] RMSNorm of what the two parts add, or none
     struct hearth_weight output_scale;               // [1] the layer's output is multiplied by this, or none
-    struct hearth_weight ffn_norm, ffn_norm_b;       // [E] before the feed-forward part
+    struct hearth_weight ffn_norm, ffn_norm_b;       // [E] before the feed-forward part, or none
     struct hearth_weight ffn_gate, ffn_up, ffn_down; // [F x E] (or none) [F x E] [E x F]
     struct hearth_weight ffn_gate_b, ffn_up_b, ffn_down_b; // [F] [F] [E]
     struct hearth_weight ffn_gate_up;                      // [2 F x E] where the file has them fused
@@ -161,6 +163,7 @@ struct hearth_weights {
     struct hearth_weight position_embd;              // [n_pos + pos_offset x E], or none
     struct hearth_weight output_norm, output_norm_b; // [E]
     struct hearth_weight output;     // [V x E]; the same bytes as token_embd when the head is tied
+    struct hearth_weight output_b;   // [V] is added to logits, or none
     struct hearth_weight rope_freqs; // [n_rot/2] divisors of the frequencies, or none
     struct hearth_weight rope_long;  // [n_rot/2] those of texts beyond n_ctx_orig, which are not computed
     // Tokens' embeddings for each layer: the table, of whose rows all layers have a part, a projection of the
@@ -329,6 +332,7 @@ struct hearth_hparams {
     float residual_scale; // what attention and feed-forward part add by this
     float logit_scale;    // and logits by this
     float logit_cap;      // logits x become cap * tanh(x / cap); 0: they stay
+    float score_cap;      // so do scaled scores of attention
     float value_scale;    // values are multiplied by this
     bool value_norm;      // values are normed as heads, without weights; where there are none they are keys
 
@@ -342,7 +346,7 @@ struct hearth_hparams {
     float q_growth;
     int q_growth_step;
 
-    bool layer_norm; // LayerNorm instead of RMSNorm
+    bool layer_norm; // LayerNorm instead of RMSNorm, of heads, too
     struct hearth_recurrence recurrence;
     bool attn_gated;  // attention's output is multiplied by sigmoids, which come with the queries
     bool gates_apart; // the same by a function of another product, attn_gate, of each element or each head:

@@ -11,9 +11,13 @@ for file in "$golden"/*.gguf; do
     [ "$(json "$tmp/out" version)" = 3 ] || fail "version of $file"
     arch=$(json "$tmp/out" metadata/general.architecture)
     case $arch in
-    afmoe | bailingmoe | bailingmoe2 | bamboo | deepseek | deepseek2 | dots1 | ernie4_5 | ernie4_5-moe | exaone-moe | falcon | gemma3 | gemma4 | glm4 | glm4moe | gpt-oss | granite | granitehybrid | granitemoe | \
-        hunyuan-dense | hunyuan-moe | hy_v3 | kimi-linear | laguna | lfm2 | lfm2moe | llama | mimo2 | minimax-m2 | mistral3 | nemotron_h | nemotron_h_moe | olmoe | opt | phi3 | qwen2 | qwen2moe | qwen3 | \
-        qwen3next | qwen35 | qwen35moe | qwen3moe | qwen4exp | seed_oss | smallthinker | smollm3 | step35) ;;
+    afmoe | arcee | bailingmoe | bailingmoe2 | bamboo | cohere2 | command-r | deepseek | deepseek2 | dots1 | \
+        ernie4_5 | ernie4_5-moe | exaone | exaone-moe | exaone4 | falcon | gemma | gemma2 | gemma3 | gemma4 | glm4 | \
+        glm4moe | gpt-oss | gptneox | granite | granitehybrid | granitemoe | hunyuan-dense | hunyuan-moe | hy_v3 | \
+        internlm2 | kimi-linear | laguna | lfm2 | lfm2moe | llama | mimo2 | minicpm | minimax-m2 | mistral3 | \
+        nemotron | nemotron_h | nemotron_h_moe | olmo2 | olmoe | opt | orion | phi2 | phi3 | qwen2 | qwen2moe | \
+        qwen3 | qwen35 | qwen35moe | qwen3moe | qwen3next | qwen4exp | seed_oss | smallthinker | smollm3 | stablelm | \
+        starcoder2 | step35) ;;
     *) fail "architecture of $file" ;;
     esac
     [ "$(json "$tmp/out" tensors)" -gt 8 ] || fail "tensors of $file"

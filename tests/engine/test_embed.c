@@ -62,6 +62,8 @@ static double head_row(const struct hearth_model *m, int token, const float *sta
     hearth_type_info(w->type)->decode((const uint8_t *)w->data + (size_t)token * w->stride, row, w->k);
     for (size_t i = 0; i < w->k; i++)
         sum += (double)row[i] * (double)state[i];
+    const float *bias = m->weights.output_b.data;
+    sum += bias ? (double)bias[token] : 0;
     const double logit = sum * (double)m->hp.logit_scale, cap = (double)m->hp.logit_cap;
     return cap > 0 ? cap * tanh(logit / cap) : logit;
 }

@@ -245,6 +245,43 @@ static const struct made models[] = {
      .set = {{"expert_shared_feed_forward_length", 'u', MADE_F_SHARED, NULL}}},
     {.arch = "seed_oss", .optional = true},
     {.arch = "smollm3"},
+    {.arch = "gemma"},
+    {.arch = "gemma2"},
+    {.arch = "gemma2",
+     .set = {{"attention.sliding_window", 'u', 20, NULL},
+             {"attn_logit_softcapping", 'f', 2, NULL},
+             {"final_logit_softcapping", 'f', 5, NULL}}},
+    {.arch = "command-r", .set = {{"logit_scale", 'f', 0.25, NULL}}},
+    {.arch = "command-r", .optional = true},
+    {.arch = "cohere2", .set = {{"attention.sliding_window", 'u', 70, NULL}}},
+    {.arch = "olmo2"},
+    {.arch = "olmo2",
+     .set = {{"attention.sliding_window", 'u', 20, NULL},
+             {"attention.sliding_window_pattern", 'd', 0, NULL},
+             {"rope.scaling.type", 's', 0, "yarn"},
+             {"rope.scaling.factor", 'f', 4, NULL},
+             {"rope.scaling.original_context_length", 'u', 32, NULL}}},
+    {.arch = "exaone"},
+    {.arch = "exaone4"},
+    {.arch = "exaone4",
+     .set = {{"attention.sliding_window", 'u', 70, NULL},
+             {"attention.sliding_window_pattern", 'd', 0, NULL}}},
+    {.arch = "internlm2"},
+    {.arch = "starcoder2", .optional = true, .by_neuron = true},
+    {.arch = "stablelm", .set = {{"rope.dimension_count", 'u', 4, NULL}}},
+    {.arch = "stablelm", .optional = true, .one_norm = true},
+    {.arch = "nemotron", .optional = true, .set = {{"rope.dimension_count", 'u', 4, NULL}}},
+    {.arch = "nemotron", .by_neuron = true, .predictors = true},
+    {.arch = "arcee"},
+    {.arch = "phi2", .set = {{"rope.dimension_count", 'u', 4, NULL}}},
+    {.arch = "phi2", .optional = true, .fused = true, .by_neuron = true},
+    {.arch = "gptneox", .set = {{"use_parallel_residual", 'b', 1, NULL}}},
+    {.arch = "gptneox", .set = {{"use_parallel_residual", 'b', 0, NULL}}},
+    {.arch = "orion"},
+    {.arch = "minicpm"},
+    {.arch = "minicpm",
+     .optional = true,
+     .set = {{"residual_scale", 'f', 0.5, NULL}, {"rope.scaling.type", 's', 0, "longrope"}}},
     {.arch = "smallthinker", .experts = true},
     {.arch = "smallthinker",
      .experts = true,
@@ -704,6 +741,13 @@ static void test_hyper_parameters(void **state)
          "no layer has a feed-forward part",
          {{"feed_forward_length", 'u', 0, NULL}}},
         {"glm4", HEARTH_E_UNSUPPORTED, "several parts", {{"rope.dimension_sections", 'u', 8, NULL}}},
+        {"gemma2", HEARTH_E_FORMAT, "attn_logit_softcapping", {{"attn_logit_softcapping", 'f', -1, NULL}}},
+        {"gemma2", HEARTH_E_FORMAT, "attn_logit_softcapping", {{"attn_logit_softcapping", 'f', NAN, NULL}}},
+        {"gemma2", HEARTH_E_UNSUPPORTED, "router_logit", {{"router_logit_softcapping", 'f', 5, NULL}}},
+        {"command-r", HEARTH_E_FORMAT, "logit_scale", {{"logit_scale", 'f', 0, NULL}}},
+        {"gptneox", HEARTH_E_FORMAT, "use_parallel_residual", {{"use_parallel_residual", 'u', 3, NULL}}},
+        {"gptneox", HEARTH_E_FORMAT, "use_parallel_residual", {{0}}},
+        {"minicpm", HEARTH_E_FORMAT, "residual_scale", {{"residual_scale", 'f', NAN, NULL}}},
         {"mistral3", HEARTH_E_FORMAT, "temperature_scale", {{"attention.temperature_scale", 'f', -1, NULL}}},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -722,6 +766,35 @@ static void test_hyper_parameters(void **state)
     refused(&made, HEARTH_E_FORMAT, "expert_feed_forward_length");
     made.set[0] = (struct made_kv){"interleave_moe_layer_step", 'u', 2, NULL};
     refused(&made, HEARTH_E_UNSUPPORTED, "in one of 2 layers");
+}
+
+// Queries, keys and values are in one matrix or in three; a layer has one norm or two.
+static void test_alternatives(void **state)
+{
+    (void)state;
+    struct made made = {.arch = "phi2", .fused = true};
+    struct hearth_model *m = open_made(&made, NULL);
+    const struct hearth_layer *l = &m->weights.layers[0];
+    assert_int_equal(l->attn_v_b.k, l->attn_v.n);
+    assert_ptr_equal(l->attn_v_b.data, (const float *)l->attn_qkv_b.data + MADE_E + l->attn_k.n);
+    hearth_model_close(&m);
+    made.without = "blk.1.attn_qkv.bias";
+    refused(&made, HEARTH_E_FORMAT, made.without);
+    made.without = NULL;
+    made.extra = "blk.1.attn_q.weight";
+    refused(&made, HEARTH_E_UNSUPPORTED, made.extra);
+    made.fused = false;
+    made.extra = "blk.0.attn_qkv.bias";
+    refused(&made, HEARTH_E_UNSUPPORTED, made.extra);
+
+    made = (struct made){.arch = "stablelm", .one_norm = true};
+    m = open_made(&made, NULL);
+    assert_true(m->hp.parallel);
+    hearth_model_close(&m);
+    made.extra = "blk.1.ffn_norm.weight";
+    refused(&made, HEARTH_E_UNSUPPORTED, made.extra);
+    made = (struct made){.arch = "stablelm", .without = "blk.1.ffn_norm.weight"};
+    refused(&made, HEARTH_E_FORMAT, made.without);
 }
 
 // Where values may be keys, and where not; keys of layers that attend to others' are not used.
@@ -975,15 +1048,25 @@ static int name_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invariance), cmocka_unit_test(test_batch_mates),
-        cmocka_unit_test(test_window),     cmocka_unit_test(test_split_experts),
-        cmocka_unit_test(test_choices),    cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_tensors),    cmocka_unit_test(test_spellings),
-        cmocka_unit_test(test_pooling),    cmocka_unit_test(test_hyper_parameters),
-        cmocka_unit_test(test_groups),     cmocka_unit_test(test_latent),
-        cmocka_unit_test(test_gating),     cmocka_unit_test(test_gemma4),
-        cmocka_unit_test(test_streams),    cmocka_unit_test(test_extra_layers),
-        cmocka_unit_test(test_extremes),   cmocka_unit_test(test_learned_positions),
+        cmocka_unit_test(test_invariance),
+        cmocka_unit_test(test_batch_mates),
+        cmocka_unit_test(test_window),
+        cmocka_unit_test(test_split_experts),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_pooling),
+        cmocka_unit_test(test_hyper_parameters),
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_latent),
+        cmocka_unit_test(test_gating),
+        cmocka_unit_test(test_gemma4),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_extra_layers),
+        cmocka_unit_test(test_alternatives),
+        cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_learned_positions),
     };
     return cmocka_run_group_tests(tests, name_file, remove_folder);
 }

@@ -59,7 +59,8 @@ struct made {
     bool two_step_q;     // latent attention: queries are made in two steps
     bool joint;          // keys' and values' matrices are one
     bool leading;        // the first layer has no experts
-    bool fused;          // experts have gate and up in one tensor
+    bool fused;          // experts have gate and up in one tensor; queries, keys and values are in one
+    bool one_norm;       // both parts of a layer are behind one norm
     bool gives;          // tokens give each layer something
     bool grams;          // n-grams of tokens feed the first layer
     bool borrows;        // the last layer attends to keys and values of the first
@@ -165,6 +166,8 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim, in
     case HEARTH_DIM_HEADS:
     case HEARTH_DIM_HEADS_OR_Q:
         return MADE_HEADS;
+    case HEARTH_DIM_HEADS_KV:
+        return MADE_KV_HEADS;
     case HEARTH_DIM_KV:
         return kv_heads * head;
     case HEARTH_DIM_V: // half as large
@@ -311,7 +314,9 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
         (b->need == HEARTH_LEADING && experts) || (b->need == HEARTH_SHARED && !(experts && made->shared)) ||
         ((b->need == HEARTH_EXPERTS || b->need == HEARTH_EACH_VECTOR || hearth_need_is_each(b->need)) &&
          !experts) ||
-        (b->need == HEARTH_WHOLE_Q && made->two_step_q) ||
+        (b->need == HEARTH_WHOLE_Q && made->two_step_q) || (b->need == HEARTH_FUSED && !made->fused) ||
+        (b->need == HEARTH_APART && made->fused) || (b->need == HEARTH_SERIES && made->one_norm) ||
+        (b->need == HEARTH_OPTIONAL_F32 && !made->optional) ||
         (b->need == HEARTH_TWO_STEP_Q && !made->two_step_q) || (b->need == HEARTH_JOINT && !made->joint) ||
         (b->need == HEARTH_EACH_HEAD && made->joint) ||
         (b->need == HEARTH_ATTENDS && !strcmp(prefix, "blk.0.")) || // the first layer is recurrent

@@ -16,6 +16,7 @@ import torch
 import transformers as tf
 from gguf import GGMLQuantizationType as T
 
+import archs_dense
 import archs_experts
 import archs_kimi
 import archs_mamba
@@ -278,6 +279,7 @@ MODELS = {
 MODELS |= archs_experts.models(TEXT, GROUPED, PLAIN)
 MODELS |= archs_mamba.MODELS | archs_kimi.MODELS | archs_qwen4.models(DELTA, TEXT)
 HYBRIDS = {arch: module for module in (archs_mamba, archs_kimi) for arch in module.ARCHS}
+MODELS |= archs_dense.models(TEXT, OTHER, GROUPED, WINDOWS, PLAIN, YARN)
 
 # Types beside Q8_0. F16 models have one layer, and weights that the file holds exactly.
 MORE_TYPES = {"deepseek-v2-joint": ("Q4_0",)} | {name: ("F16", "Q4_0") for name in ("qwen2", "qwen3", "mixtral", "falcon-7b", "opt")} | {name: ("Q4_0",) for name in ("qwen3moe", "gemma3", "gemma4", "gemma4-moe", "granitemoe", "phi3", "smallthinker")} | {"gpt-oss": ("MXFP4",)}
@@ -286,6 +288,8 @@ SHORT_TEXT = "The old woman and the hen went on"
 
 def has_ones(model, name):
     """Whether 1 is added to the weights of a norm."""
+    if isinstance(model, archs_dense.ONES_CLASSES):
+        return name.endswith("weight")
     qwen = isinstance(model, (tf.Qwen3_5ForCausalLM, tf.Qwen3_5MoeForCausalLM, tf.Qwen3NextForCausalLM, tf.Qwen4ExpForCausalLM))
     return isinstance(model, (tf.Gemma3ForCausalLM, archs_experts.StepForCausalLM)) or (qwen and "linear_attn.norm" not in name)
 
@@ -316,9 +320,9 @@ def fill(model, rng):
                 std = 2.0
             elif "embed_tokens_per_layer" in name:
                 std = 0.2
-            elif "embed_tokens" in name or "word_embeddings" in name:
+            elif "embed_tokens" in name or "word_embeddings" in name or "embed_in" in name:
                 std = 0.5 if tied else 1.0
-            elif "embed_positions" in name or "lm_head" in name:
+            elif "embed_positions" in name or "lm_head" in name or "embed_out" in name:
                 std = 0.5
             elif any(part in name for part in ("down_proj", "out_proj", "feed_forward.w2", "o_proj", "fc2", ".dense.", "4h_to_h")):
                 std = 0.8 / inputs
@@ -640,6 +644,8 @@ def gguf_tensors(arch, cfg, sd):
     out = {}
     if arch == "qwen4exp":
         return archs_qwen4.tensors(cfg, sd, qwen35_layer)
+    if arch in archs_dense.ARCHS:
+        return archs_dense.tensors(arch, cfg, sd)
     if arch == "falcon":
         out["token_embd.weight"] = sd["transformer.word_embeddings.weight"]
         out["output_norm.weight"], out["output_norm.bias"] = sd["transformer.ln_f.weight"], sd["transformer.ln_f.bias"]
@@ -712,6 +718,9 @@ def kv_heads(cfg):
 def add_hyper_parameters(w, name, arch, cfg):
     if arch in HYBRIDS:
         HYBRIDS[arch].add_hyper_parameters(w, arch, cfg)
+        return
+    if arch in archs_dense.ARCHS:
+        archs_dense.add(w, name, arch, cfg)
         return
     w.add_context_length(cfg.max_position_embeddings)
     w.add_embedding_length(cfg.hidden_size)
@@ -934,6 +943,8 @@ def tables_of(name, cfg):
 
 def ones_of(arch, tensor):
     """What GGUF's tensor has more than the model's."""
+    if arch in archs_dense.ONES:
+        return np.float32(tensor.endswith("norm.weight"))
     return np.float32("norm" in tensor and (arch in ("gemma3", "step35") or (arch.startswith(("qwen35", "qwen3next", "qwen4exp")) and "ssm_norm" not in tensor)))
 
 

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// The internlm2 architecture: InternLM 2 and 2.5. As llama.
+#include "model/arch.h"
+
+static const struct hearth_binding globals[] = {
+    HEARTH_GLOBALS,
+    {0},
+};
+
+static const struct hearth_binding layer[] = {
+    HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS),
+    HEARTH_LAYER_QKV,
+    HEARTH_LAYER_QKV_BIASES(OPTIONAL),
+    HEARTH_LAYER("attn_output.weight", attn_out, Q, EMBD, ALWAYS),
+    HEARTH_LAYER("attn_output.bias", attn_out_b, EMBD, NONE, OPTIONAL),
+    HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
+    HEARTH_LAYER_GATED(ALWAYS),
+    HEARTH_LAYER_SPARSE,
+    HEARTH_LAYER_JUMP,
+    {0},
+};
+
+const struct hearth_arch hearth_arch_internlm2 = {
+    .name = "internlm2",
+    .positions = HEARTH_POS_ROPE,
+    .activation = HEARTH_ACT_SILU,
+    .globals = globals,
+    .layer = layer,
+};
