@@ -411,6 +411,24 @@ static void recur(struct hearth_session *s, int layer)
     }
 }
 
+// x += recurrence(norm(x)) + attention(norm(x)); h = norm(x)
+static void recur_and_attend(struct hearth_session *s, int layer)
+{
+    const struct hearth_batch *b = &s->batch;
+    struct hearth_recurrent_work *work = &s->work.recurrent;
+    static const struct hearth_weight none;
+    for (int i = 0; i < b->n_classes; i++) {
+        project(s, b->classes[i], layer);
+        hearth_recurrent_project(work, b->classes[i], layer, s->work.h);
+    }
+    hearth_recurrent_mix(work, b, layer);
+    for (int i = 0; i < b->n_classes; i++) {
+        hearth_recurrent_output(work, b->classes[i], layer, s->work.branch);
+        add(s, s->work.branch, &none, &none, NULL, b->classes[i]);
+        attend_in_series(s, b->classes[i], layer);
+    }
+}
+
 // What a row's token gives the layer, times the activated gate.
 static void token_task(void *arg, int task, int worker)
 {
@@ -450,7 +468,7 @@ static void mix(struct hearth_session *s, int layer)
     if (s->model->hp.grams.size && layer == s->model->hp.grams.layer)
         hearth_grams_add(&s->work.grams, b, s->work.x);
     if (recurrent)
-        recur(s, layer);
+        (s->model->hp.recurrence.beside ? recur_and_attend : recur)(s, layer);
     const bool done = recurrent || attend_elsewhere(s, layer);
     for (int i = 0; i < b->n_classes && !done; i++)
         (s->model->hp.latent.rank ? project_latent : project)(s, b->classes[i], layer);

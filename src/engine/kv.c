@@ -284,7 +284,9 @@ static int measure(struct hearth_kv *kv, const struct hearth_hparams *hp, const 
                    size_t *bytes, struct hearth_error *err)
 {
     kv->hp = hp;
-    kv->n_layer = hp->n_layer - hp->recurrence.n_layers - hp->n_feeding - hp->n_borrowing;
+    kv->n_layer = 0;
+    for (int i = 0; i < hp->n_layer; i++)
+        kv->n_layer += hearth_kv_has_own(hp, i);
     kv->latent = hp->latent.rank != 0;
     kv->type_k = p->type_k;
     kv->type_v = kv->latent ? p->type_k : p->type_v;

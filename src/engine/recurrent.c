@@ -346,7 +346,7 @@ static void scan_task(void *arg, int task, int worker)
     }
 }
 
-// What heads that share keys give of a row, times its gates, and normed together.
+// What heads that share keys give of a row, times its gates, and normed together where there is a norm.
 static void gate_scan_task(void *arg, int task, int worker)
 {
     (void)worker;
@@ -354,10 +354,11 @@ static void gate_scan_task(void *arg, int task, int worker)
     const struct hearth_recurrent_work *w = j->work;
     const struct hearth_recurrence *r = &w->c->hp->recurrence;
     const int row = task / r->n_keys, n = r->n_values / r->n_keys, at = task % r->n_keys * n;
-    const float *norm = (const float *)w->c->weights->layers[j->layer].rec_norm.data + at;
+    const float *norm = w->c->weights->layers[j->layer].rec_norm.data;
     float *out = hearth_row_of(w->gate, row, r->n_values) + at;
     w->c->kernels->glu(out, mixed_row(w, row) + at, out, (size_t)n, HEARTH_ACT_SILU);
-    w->c->kernels->rms_norm(out, out, norm, (size_t)n, w->c->hp->norm_eps);
+    if (norm)
+        w->c->kernels->rms_norm(out, out, norm + at, (size_t)n, w->c->hp->norm_eps);
 }
 
 static void scan(struct job *j)

@@ -187,7 +187,7 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     const size_t steps = (size_t)s->limits.max_steps;
     w->x = hearth_arena_take_rows(a, t, steps, (size_t)hearth_stream_width(hp) * f32);
     w->h = hearth_arena_take_rows(a, t, steps, e * f32);
-    w->branch = hearth_arena_take_rows(a, hp->parallel ? t : 0, steps, e * f32);
+    w->branch = hearth_arena_take_rows(a, hp->parallel || hp->recurrence.beside ? t : 0, steps, e * f32);
     w->cos_sin = hearth_arena_take_rows(a, t, steps, (size_t)hp->n_rot * f32);
     w->inv_freq = hearth_arena_take(a, (size_t)hp->n_rot, f32);
     const bool two = hp->rope_theta_window > 0;

@@ -88,7 +88,8 @@ enum hearth_need {
     HEARTH_SMALL_EXPERTS, // required in layers with experts that do not read the stream itself
     HEARTH_RECURS,        // required in recurrent layers
     HEARTH_RECURS_F32,    // same, a matrix that is kept as f32
-    HEARTH_RECURS_TAPS,   // same, and the file has a dimension of 1 in between: [k, 1, n]
+    HEARTH_RECURS_MAYBE,  // optional in recurrent layers, a matrix that is kept as f32
+    HEARTH_RECURS_TAPS,   // required in them: same, and the file has a dimension of 1 in between: [k, 1, n]
     HEARTH_OWN_KEYS,      // required in layers with keys and values of their own,
     HEARTH_OWN_VALUES,    // and optional there without a window, where values may be keys
     HEARTH_GRAMS,         // required where n-grams feed the layer; of no layer, where they feed one
@@ -159,8 +160,8 @@ struct hearth_binding {
         HEARTH_LAYER("ssm_dt.bias", rec_decay_b, REC_HEADS, NONE, RECURS),                                   \
         HEARTH_LAYER("ssm_a", rec_decay, ONE, REC_HEADS, RECURS_F32),                                        \
         HEARTH_LAYER("ssm_d", rec_skip, ONE, REC_HEADS, RECURS_F32),                                         \
-        HEARTH_LAYER("ssm_norm.weight", rec_norm, REC_GROUP, REC_GROUPS, RECURS_F32),                        \
         HEARTH_LAYER("ssm_out.weight", rec_out, REC_VALUES, EMBD, RECURS)
+#define HEARTH_LAYER_SCAN_NORM(need) HEARTH_LAYER("ssm_norm.weight", rec_norm, REC_GROUP, REC_GROUPS, need)
 
 // Tensors that sparse models of any architecture may have (docs/sparse.md). ffn_down_t replaces ffn_down.
 #define HEARTH_LAYER_BY_NEURON HEARTH_LAYER("ffn_down_t.weight", ffn_down_t, EMBD, FF, MAYBE_DENSE)
@@ -221,7 +222,7 @@ struct hearth_arch {
     bool q_growth;                          // same: the file may say how much
     bool rope_long;                         // there may be a second table of frequencies, for longer texts
     enum hearth_recurrence_kind recurrence; // of the layers that do not attend
-    bool rec_grouped, rec_each;             // as in struct hearth_recurrence
+    bool rec_grouped, rec_each, rec_beside; // as in struct hearth_recurrence
     bool rec_sigmoid;                       // same
     float latent_eps;                       // as in struct hearth_latent; 0: that of all norms
     bool attn_gated;                        // as in struct hearth_hparams
@@ -237,18 +238,18 @@ struct hearth_arch {
 extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_arcee, hearth_arch_bailingmoe,
     hearth_arch_bailingmoe2, hearth_arch_bamboo, hearth_arch_cohere2, hearth_arch_command_r,
     hearth_arch_deepseek, hearth_arch_deepseek2, hearth_arch_dots1, hearth_arch_ernie, hearth_arch_ernie_moe,
-    hearth_arch_exaone, hearth_arch_exaone_moe, hearth_arch_exaone4, hearth_arch_falcon, hearth_arch_gemma,
-    hearth_arch_gemma2, hearth_arch_gemma3, hearth_arch_gemma4, hearth_arch_glm4, hearth_arch_glm4moe,
-    hearth_arch_gptoss, hearth_arch_gptneox, hearth_arch_granite, hearth_arch_granitehybrid,
-    hearth_arch_granitemoe, hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe, hearth_arch_hy_v3,
-    hearth_arch_internlm2, hearth_arch_kimi_linear, hearth_arch_laguna, hearth_arch_lfm2, hearth_arch_lfm2moe,
-    hearth_arch_llama, hearth_arch_mimo2, hearth_arch_minicpm, hearth_arch_minimax_m2, hearth_arch_mistral3,
-    hearth_arch_nemotron, hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe, hearth_arch_olmo2,
-    hearth_arch_olmoe, hearth_arch_opt, hearth_arch_orion, hearth_arch_phi2, hearth_arch_phi3,
-    hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe,
-    hearth_arch_qwen3moe, hearth_arch_qwen3next, hearth_arch_qwen4exp, hearth_arch_seed_oss,
-    hearth_arch_smallthinker, hearth_arch_smollm3, hearth_arch_stablelm, hearth_arch_starcoder2,
-    hearth_arch_step35;
+    hearth_arch_exaone, hearth_arch_exaone_moe, hearth_arch_exaone4, hearth_arch_falcon,
+    hearth_arch_falcon_h1, hearth_arch_gemma, hearth_arch_gemma2, hearth_arch_gemma3, hearth_arch_gemma4,
+    hearth_arch_glm4, hearth_arch_glm4moe, hearth_arch_gptoss, hearth_arch_gptneox, hearth_arch_granite,
+    hearth_arch_granitehybrid, hearth_arch_granitemoe, hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe,
+    hearth_arch_hy_v3, hearth_arch_internlm2, hearth_arch_kimi_linear, hearth_arch_laguna, hearth_arch_lfm2,
+    hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_mimo2, hearth_arch_minicpm, hearth_arch_minimax_m2,
+    hearth_arch_mistral3, hearth_arch_nemotron, hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe,
+    hearth_arch_olmo2, hearth_arch_olmoe, hearth_arch_opt, hearth_arch_orion, hearth_arch_phi2,
+    hearth_arch_phi3, hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen3, hearth_arch_qwen35,
+    hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next, hearth_arch_qwen4exp,
+    hearth_arch_seed_oss, hearth_arch_smallthinker, hearth_arch_smollm3, hearth_arch_stablelm,
+    hearth_arch_starcoder2, hearth_arch_step35;
 
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);

@@ -40,6 +40,7 @@ static const struct hearth_binding layer_hybrid[] = {
     HEARTH_LAYER("attn_v.weight", attn_v, EMBD, KV, ATTENDS),
     HEARTH_LAYER("attn_output.weight", attn_out, Q, EMBD, ATTENDS),
     HEARTH_LAYER_SCAN,
+    HEARTH_LAYER_SCAN_NORM(RECURS_F32),
     HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
     HEARTH_LAYER_GATED(DENSE),
     HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),

@@ -16,7 +16,7 @@ static const struct hearth_binding globals[] = {
         HEARTH_LAYER("attn_k.weight", attn_k, EMBD, KV, ATTENDS),                                            \
         HEARTH_LAYER("attn_v.weight", attn_v, EMBD, KV, ATTENDS),                                            \
         HEARTH_LAYER("attn_output.weight", attn_out, Q, EMBD, ATTENDS), HEARTH_LAYER_SCAN,                   \
-        HEARTH_LAYER("attn_norm.weight", ffn_norm, EMBD, NONE, FEEDS)
+        HEARTH_LAYER_SCAN_NORM(RECURS_F32), HEARTH_LAYER("attn_norm.weight", ffn_norm, EMBD, NONE, FEEDS)
 
 static const struct hearth_binding layer[] = {
     MIXER,

@@ -156,7 +156,8 @@ static void list_types(const struct hearth_kernels *kernels, char *out, size_t s
 static bool is_vector(const struct hearth_binding *b)
 {
     return b->n == HEARTH_DIM_NONE || b->need == HEARTH_EACH_VECTOR || b->need == HEARTH_RECURS_F32 ||
-           b->need == HEARTH_RECURS_TAPS || b->need == HEARTH_GRAMS_F32 || b->need == HEARTH_OPTIONAL_F32;
+           b->need == HEARTH_RECURS_MAYBE || b->need == HEARTH_RECURS_TAPS || b->need == HEARTH_GRAMS_F32 ||
+           b->need == HEARTH_OPTIONAL_F32;
 }
 
 // Whether there are kernels for the tensor t in this type.
@@ -358,6 +359,7 @@ static bool applies(const struct hearth_binding *b, const struct hearth_hparams 
         return experts && hp->n_embd_exp;
     case HEARTH_RECURS:
     case HEARTH_RECURS_F32:
+    case HEARTH_RECURS_MAYBE:
     case HEARTH_RECURS_TAPS:
         return hearth_is_recurrent(hp, layer);
     case HEARTH_OWN_KEYS:
@@ -523,7 +525,8 @@ static int bind(struct loader *l, const char *name, int layer, const struct hear
     if (b->need == HEARTH_EACH_EXPERT)
         return bind_single_experts(l, name, layer, b, w);
     const bool optional = b->need == HEARTH_OPTIONAL || b->need == HEARTH_OPTIONAL_F32 ||
-                          b->need == HEARTH_MAYBE_DENSE || b->need == HEARTH_MAYBE_EACH ||
+                          b->need == HEARTH_RECURS_MAYBE || b->need == HEARTH_MAYBE_DENSE ||
+                          b->need == HEARTH_MAYBE_EACH ||
                           (b->need == HEARTH_OWN_VALUES && !hearth_window_of(&l->model->hp, layer));
     return optional ? HEARTH_OK : missing(l, name);
 }

@@ -5,8 +5,8 @@
 // Whether the number of key/value heads says which layers attend.
 static bool says_who_attends(const struct hearth_arch *arch, const struct hearth_gguf_kv *kv)
 {
-    const bool may = arch->recurrence == HEARTH_RECURRENCE_CONV ||
-                     arch->recurrence == HEARTH_RECURRENCE_SCAN || arch->rec_each;
+    const bool may = arch->recurrence == HEARTH_RECURRENCE_CONV || arch->rec_each ||
+                     (arch->recurrence == HEARTH_RECURRENCE_SCAN && !arch->rec_beside);
     return may && kv && kv->type == HEARTH_GGUF_ARRAY && !kv->strings;
 }
 
@@ -177,7 +177,10 @@ int hearth_recurrence_read(const struct reader *r, const struct hearth_arch *arc
         return HEARTH_OK;
     const bool by_interval = kind == HEARTH_RECURRENCE_DELTA && !arch->rec_each;
     const int rc = by_interval ? read_recurrent_layers(r, hp) : HEARTH_OK;
-    if (!rc && hp->recurrence.n_layers + hp->n_feeding == hp->n_layer)
+    hp->recurrence.beside = arch->rec_beside;
+    for (int i = 0; i < hp->n_layer && arch->rec_beside; i++, hp->recurrence.n_layers++)
+        hp->recurrence.layers[i / 64] |= UINT64_C(1) << (i % 64);
+    if (!rc && !arch->rec_beside && hp->recurrence.n_layers + hp->n_feeding == hp->n_layer)
         return hearth_fail(r->err, HEARTH_E_UNSUPPORTED, "%s: no layer has attention, which is not supported",
                            hearth_gguf_path(r->g));
     if (rc)

@@ -229,6 +229,7 @@ struct hearth_recurrence {
     bool each;           // delta: each key fades at a rate of its own; as many heads of keys as of values
     int dim;             // elements of each head of values
     int state;           // and of each of keys: what a value has in a state
+    bool beside;         // layers attend besides
     uint64_t layers[HEARTH_MAX_LAYERS / 64]; // a bit each: it is recurrent
     int n_layers;                            // how many are
 };
@@ -476,7 +477,7 @@ static inline bool hearth_mixes(const struct hearth_hparams *hp, int layer)
     return !hp->one_part || !hearth_feeds(hp, layer);
 }
 
-// Whether the layer is recurrent: it does not attend, and has no part in the KV cache.
+// Whether the layer is recurrent: unless it attends besides, it has no part in the KV cache.
 static inline bool hearth_is_recurrent(const struct hearth_hparams *hp, int layer)
 {
     return hp->recurrence.layers[layer / 64] >> (layer % 64) & 1;
@@ -484,7 +485,7 @@ static inline bool hearth_is_recurrent(const struct hearth_hparams *hp, int laye
 
 static inline bool hearth_attends(const struct hearth_hparams *hp, int layer)
 {
-    return hearth_mixes(hp, layer) && !hearth_is_recurrent(hp, layer);
+    return hearth_mixes(hp, layer) && (hp->recurrence.beside || !hearth_is_recurrent(hp, layer));
 }
 
 // How many of the layers before this one are recurrent.

@@ -241,6 +241,7 @@ static const struct made kinds[] = {
     {.arch = "lfm2"},
     {.arch = "granitehybrid"},
     {.arch = "kimi-linear", .experts = true},
+    {.arch = "falcon-h1"},
     {.arch = "nemotron_h"},
     {.arch = "qwen4exp", .experts = true, .grams = true},
     {.arch = "nemotron_h_moe",

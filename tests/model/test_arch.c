@@ -200,6 +200,8 @@ static const struct made models[] = {
              {"interleave_moe_layer_step", 'u', 1, NULL},
              {"expert_shared_feed_forward_length", 'u', MADE_F_SHARED, NULL}}},
     {.arch = "ernie4_5-moe", .experts = true},
+    {.arch = "falcon-h1"},
+    {.arch = "falcon-h1", .optional = true},
     {.arch = "glm4", .optional = true, .set = {{"rope.dimension_count", 'u', 4, NULL}}},
     {.arch = "granite", .set = {{"residual_scale", 'f', 0.5, NULL}, {"attention.scale", 'f', 0.25, NULL}}},
     {.arch = "granitehybrid"},

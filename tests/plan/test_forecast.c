@@ -467,7 +467,8 @@ static void test_workload(void **state)
                                         "nemotron-super.Q8_0",
                                         "granite-hybrid-moe.Q8_0",
                                         "kimi-delta.Q8_0",
-                                        "qwen4exp.Q8_0"};
+                                        "qwen4exp.Q8_0",
+                                        "falcon-h.Q8_0"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const double density[8] = {0};

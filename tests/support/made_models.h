@@ -101,6 +101,13 @@ static inline bool made_is_each(const struct made *made)
     return arch && arch->rec_each;
 }
 
+// Whether all layers are recurrent and attend besides.
+static inline bool made_is_beside(const struct made *made)
+{
+    const struct hearth_arch *arch = hearth_arch_find((struct hearth_str){made->arch, strlen(made->arch)});
+    return arch && arch->rec_beside;
+}
+
 static inline bool made_is_scan(const struct made *made)
 {
     return made_recurrence(made) == HEARTH_RECURRENCE_SCAN;
@@ -320,7 +327,9 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
         (b->need == HEARTH_TWO_STEP_Q && !made->two_step_q) || (b->need == HEARTH_JOINT && !made->joint) ||
         (b->need == HEARTH_EACH_HEAD && made->joint) ||
         (b->need == HEARTH_ATTENDS && !strcmp(prefix, "blk.0.")) || // the first layer is recurrent
-        ((b->need == HEARTH_RECURS || b->need == HEARTH_RECURS_F32) && strcmp(prefix, "blk.0.") != 0) ||
+        ((b->need == HEARTH_RECURS || b->need == HEARTH_RECURS_F32) && strcmp(prefix, "blk.0.") != 0 &&
+         !made_is_beside(made)) ||
+        (b->need == HEARTH_RECURS_MAYBE && !made->optional) ||
         ((b->need == HEARTH_GRAMS || b->need == HEARTH_GRAMS_F32) &&
          !(made->grams && (!*prefix || !strcmp(prefix, "blk.0.")))) ||
         (b->need == HEARTH_TOKEN_GIVES && !made->gives) ||
@@ -474,8 +483,9 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
             continue;
         const bool heads = !strcmp(usual[i].key, "attention.head_count_kv"),
                    width = !strcmp(usual[i].key, "feed_forward_length");
-        if (((made_is_conv(made) || made_is_scan(made) || made_is_each(made)) && heads) ||
-            (made_is_one_part(made) && width)) {
+        const bool says =
+            made_is_conv(made) || (made_is_scan(made) && !made_is_beside(made)) || made_is_each(made);
+        if ((says && heads) || (made_is_one_part(made) && width)) {
             char key[64];
             snprintf(key, sizeof key, "%s.%s", made->arch, usual[i].key);
             const uint32_t numbers[2][MADE_PARTS] = {{0, 0, MADE_F}, {0, MADE_KV_HEADS, 0}};

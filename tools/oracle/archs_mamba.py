@@ -50,6 +50,14 @@ MODELS = {
              tie_word_embeddings=False),
         TEXT,
     ),
+    # Multipliers of checkpoints are in the weights of files.
+    "falcon-h": (
+        "falcon-h1", tf.FalconH1ForCausalLM,
+        dict(COMMON, num_hidden_layers=2, head_dim=32, intermediate_size=96, mamba_d_ssm=96, mamba_n_heads=6, mamba_d_head=16,
+             mamba_n_groups=2, mamba_d_state=32, mamba_d_conv=4, mamba_chunk_size=32, mamba_rms_norm=False, rms_norm_eps=1e-5,
+             rope_parameters={"rope_type": "default", "rope_theta": 1e11}, tie_word_embeddings=False),
+        TEXT,
+    ),
 }  # fmt: skip
 ARCHS = {arch for arch, *_ in MODELS.values()}
 
@@ -82,7 +90,8 @@ def scan(out, sd, src, dst, groups):
     out[dst + "ssm_conv1d.weight"] = conv.reshape(conv.shape[0], conv.shape[-1])
     out[dst + "ssm_a"] = sd[src + "A_log"].reshape(-1, 1)
     out[dst + "ssm_d"] = sd[src + "D"].reshape(-1, 1)
-    out[dst + "ssm_norm.weight"] = sd[src + "norm.weight"].reshape(groups, -1)
+    if src + "norm.weight" in sd:
+        out[dst + "ssm_norm.weight"] = sd[src + "norm.weight"].reshape(groups, -1)
 
 
 def attention(out, sd, cfg, src, dst, adjacent):
@@ -133,15 +142,29 @@ def granite_layer(out, sd, cfg, i):
         out[dst + "ffn_down_exps.weight"] = sd[experts + "down_proj"]
 
 
+def falcon_layer(out, sd, cfg, i):
+    src, dst = f"model.layers.{i}.", f"blk.{i}."
+    out[dst + "attn_norm.weight"] = sd[src + "input_layernorm.weight"]
+    out[dst + "ffn_norm"] = sd[src + "pre_ff_layernorm.weight"]
+    scan(out, sd, src + "mamba.", dst, cfg.mamba_n_groups)
+    attention(out, sd, cfg, src + "self_attn.", dst, False)
+    for part in ("gate", "up", "down"):
+        out[f"{dst}ffn_{part}.weight"] = sd[f"{src}feed_forward.{part}_proj.weight"]
+
+
+# What the classes call embeddings and the last norm; the layers' tensors.
+KINDS = {"nemotron_h": ("embeddings", "norm_f", nemotron_layer), "nemotron_h_moe": ("embeddings", "norm_f", nemotron_layer),
+         "granitehybrid": ("embed_tokens", "norm", granite_layer), "falcon-h1": ("embed_tokens", "final_layernorm", falcon_layer)}  # fmt: skip
+
+
 def tensors(arch, cfg, sd):
     """{GGUF name: array} from a state dictionary of arrays."""
-    nemotron = arch.startswith("nemotron")
-    out = {"token_embd.weight": sd["model.embeddings.weight" if nemotron else "model.embed_tokens.weight"],
-           "output_norm.weight": sd["model.norm_f.weight" if nemotron else "model.norm.weight"]}  # fmt: skip
+    embeddings, norm, layer = KINDS[arch]
+    out = {"token_embd.weight": sd[f"model.{embeddings}.weight"], "output_norm.weight": sd[f"model.{norm}.weight"]}
     if not cfg.tie_word_embeddings:
         out["output.weight"] = sd["lm_head.weight"]
     for i in range(cfg.num_hidden_layers):
-        (nemotron_layer if nemotron else granite_layer)(out, sd, cfg, i)
+        layer(out, sd, cfg, i)
     return out
 
 
@@ -197,11 +220,28 @@ def add_granite(w, cfg):
         w.add_expert_used_count(cfg.num_experts_per_tok)
 
 
+def add_falcon(w, cfg):
+    w.add_layer_norm_rms_eps(cfg.rms_norm_eps)
+    w.add_feed_forward_length(cfg.intermediate_size)
+    w.add_head_count_kv(cfg.num_key_value_heads)
+    w.add_key_length(cfg.head_dim)
+    w.add_value_length(cfg.head_dim)
+    w.add_rope_freq_base(cfg.rope_parameters["rope_theta"])
+    w.add_ssm_conv_kernel(cfg.mamba_d_conv)
+    w.add_ssm_state_size(cfg.mamba_d_state)
+    w.add_ssm_group_count(cfg.mamba_n_groups)
+    w.add_ssm_time_step_rank(cfg.mamba_n_heads)
+    w.add_ssm_inner_size(cfg.mamba_d_ssm)
+
+
 def add_hyper_parameters(w, arch, cfg):
     w.add_context_length(cfg.max_position_embeddings)
     w.add_embedding_length(cfg.hidden_size)
     w.add_block_count(cfg.num_hidden_layers)
     w.add_head_count(cfg.num_attention_heads)
+    if arch == "falcon-h1":
+        add_falcon(w, cfg)
+        return
     w.add_head_count_kv([cfg.num_key_value_heads if kind == FULL else 0 for kind in cfg.layers_block_type])
     if arch == "granitehybrid":
         add_granite(w, cfg)
