@@ -728,7 +728,7 @@ static int check_kind(const struct packer *p)
                            "%s: packs of models whose experts have biases are not supported; --ram streams "
                            "their experts without a pack",
                            in);
-    if (p->hp.n_dense)
+    if (p->hp.n_dense || p->hp.expert_step > 1)
         return hearth_fail(p->err, HEARTH_E_UNSUPPORTED,
                            "%s: packs of models whose first layers have no experts are not supported; --ram "
                            "streams the experts of the others without a pack",

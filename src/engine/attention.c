@@ -59,10 +59,18 @@ struct span {
     bool is_first; // of the token's spans in the tile's range
 };
 
+// The first position that a token attends to.
+static int oldest_of(const struct job *j, int pos)
+{
+    const int window = j->window;
+    if (window && j->work->c->hp->chunked)
+        return pos / window * window;
+    return window && pos >= window ? pos - window + 1 : 0;
+}
+
 static struct span span_of(const struct job *j, int token, int tile)
 {
-    const int pos = last_of(j, token), window = j->window;
-    const int oldest = window && pos >= window ? pos - window + 1 : 0;
+    const int pos = last_of(j, token), oldest = oldest_of(j, pos);
     const int start = tile * HEARTH_KV_TILE;
     const int from = oldest > start ? oldest - start : 0;
     const int end = pos + 1 - start < HEARTH_KV_TILE ? pos + 1 - start : HEARTH_KV_TILE;
@@ -333,10 +341,9 @@ static void attend_chosen(const struct work *x, int first, int last)
 // Range r's tiles, for whatever of the task's tokens reaches into it. Returns whether there were any.
 static bool attend_range(const struct work *x, int r)
 {
-    const int window = x->j->window, start = r * HEARTH_ATTN_RANGE;
+    const int start = r * HEARTH_ATTN_RANGE;
     // The rows of a block are of one sequence at rising positions (or there is one).
-    const int oldest = window ? last_of(x->j, x->first) - window + 1 : 0;
-    const int from = oldest > 0 ? oldest / HEARTH_KV_TILE : 0,
+    const int from = oldest_of(x->j, last_of(x->j, x->first)) / HEARTH_KV_TILE,
               to = last_of(x->j, x->last - 1) / HEARTH_KV_TILE + 1;
     const int first = from > start ? from : start;
     const int last = to < start + HEARTH_ATTN_RANGE ? to : start + HEARTH_ATTN_RANGE;

@@ -161,16 +161,18 @@ static void prepare_heads(const struct hearth_session *s, int layer, float *x, i
                       hp->positions == HEARTH_POS_ROPE_NEOX);
     if (hp->norm_behind)
         norm_all(s, x, n_heads, dim, head_norm);
+    if (hp->unit_heads && cos_sin)
+        norm_heads(s, x, n_heads, dim, s->work.ones);
 }
 
 // Queries far from the beginning grow, so that attention over many positions stays as sharp ("Llama 4", and
 // Ministral 3).
-static void grow(const struct hearth_session *s, int row, float *q, int n)
+static void grow(const struct hearth_session *s, int layer, int row, float *q, int n)
 {
     const struct hearth_hparams *hp = &s->model->hp;
-    if (hp->q_growth == 0.0f)
+    if (hp->q_growth == 0.0f || (hp->q_growth_still && hearth_rotates(hp, layer)))
         return;
-    const int steps = s->batch.rows[row].pos / hp->q_growth_step;
+    const int steps = (s->batch.rows[row].pos + hp->q_growth_still) / hp->q_growth_step;
     const float by = (float)(1.0 + (double)hp->q_growth * log1p((double)steps));
     for (int i = 0; i < n && steps; i++)
         q[i] *= by;
@@ -231,7 +233,7 @@ static void store_task(void *arg, int task, int worker)
         memcpy(q + (size_t)i * dim, q_gate + 2 * (size_t)i * dim, dim * sizeof *q);
 
     prepare_heads(s, j->layer, q, n_head, &w->attn_q_b, &w->attn_q_norm, cos_sin);
-    grow(s, row, q, n_head * head_dim);
+    grow(s, j->layer, row, q, n_head * head_dim);
     if (hearth_keys_of(hp, j->layer) != j->layer)
         return;
     if (!hearth_has(&w->attn_v))

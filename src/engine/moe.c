@@ -211,8 +211,12 @@ static void gather_task(void *arg, int task, int worker)
     float *inputs = hearth_moe_rows(j->work, j->rows);
     const int n = hearth_ffn_width(hp);
     const size_t width = (size_t)n, from = (size_t)task * width;
+    const float *weights = j->work->weights + (size_t)(j->rows.first + task) * (size_t)hp->n_expert_used;
     for (int i = 0; i < hp->n_expert_used; i++) {
-        memcpy(hearth_row_of(inputs, slots[i], n), j->h + from, width * sizeof *j->h);
+        float *input = hearth_row_of(inputs, slots[i], n);
+        memcpy(input, j->h + from, width * sizeof *input);
+        for (size_t k = 0; hp->weigh_before && k < width; k++)
+            input[k] *= weights[i];
         if (j->x)
             memcpy(hearth_row_of(j->work->seen, slots[i], n), j->x + from, width * sizeof *j->x);
     }
@@ -233,7 +237,7 @@ static void combine_task(void *arg, int task, int worker)
     const int n = hearth_ffn_width(hp);
     const size_t used = (size_t)hp->n_expert_used, width = (size_t)n;
     const int *slots = hearth_moe_slots(j->work, j->rows) + (size_t)task * used;
-    const float *weights = j->work->weights + (size_t)(j->rows.first + task) * used;
+    const float *weights = j->work->weights + (size_t)(j->rows.first + task) * used, one = 1.0f;
     float *outputs = hearth_moe_rows(j->work, j->rows);
     const int *ids = hearth_moe_ids(j->work, j->rows) + (size_t)task * used;
     const struct hearth_weight *biases = &j->work->c->weights->layers[j->layer].ffn_down_exps_b;
@@ -243,7 +247,7 @@ static void combine_task(void *arg, int task, int worker)
     memset(h, 0, width * sizeof *h);
     for (size_t i = 0; i < used; i++)
         j->work->c->kernels->axpy[HEARTH_TYPE_F32](h, hearth_row_of(outputs, slots[i], n), width * sizeof *h,
-                                                   width, 1, &weights[i]);
+                                                   width, 1, hp->weigh_before ? &one : &weights[i]);
 }
 
 void hearth_moe_combine(struct hearth_moe_work *w, struct hearth_rows rows, int layer, float *h)

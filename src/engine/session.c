@@ -193,7 +193,8 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     const bool two = hp->rope_theta_window > 0;
     w->cos_sin_window = hearth_arena_take_rows(a, two ? t : 0, steps, (size_t)hp->n_rot_window * f32);
     w->inv_freq_window = hearth_arena_take(a, two ? (size_t)hp->n_rot_window : 0, f32);
-    w->ones = hearth_arena_take(a, hp->value_norm ? (size_t)hearth_head_dim_most(hp) : 0, f32);
+    w->ones =
+        hearth_arena_take(a, hp->value_norm || hp->unit_heads ? (size_t)hearth_head_dim_most(hp) : 0, f32);
     lay_out_token_layers(s, a);
     w->logits = hearth_arena_take_rows(a, (size_t)s->limits.logit_rows, steps, (size_t)hp->n_vocab * f32);
     w->pooled = hearth_arena_take(a, e, sizeof *w->pooled);
@@ -669,7 +670,8 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
         hearth_session_close(out);
         return rc;
     }
-    for (int i = 0; model->hp.value_norm && i < hearth_head_dim_most(&model->hp); i++)
+    for (int i = 0; (model->hp.value_norm || model->hp.unit_heads) && i < hearth_head_dim_most(&model->hp);
+         i++)
         s->work.ones[i] = 1.0f;
     hearth_rope_frequencies(&model->hp, s->context.weights->rope_freqs.data, s->work.inv_freq);
     if (model->hp.rope_theta_window > 0)

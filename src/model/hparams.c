@@ -130,6 +130,7 @@ static int read_windows(const struct reader *r, const struct hearth_arch *arch, 
     const struct hearth_gguf_kv *kv = hearth_gguf_find(r->g, key.text);
     int period = arch->window_period;
     hp->window = arch->window_unsaid;
+    hp->chunked = arch->chunked;
     int rc = read_range(r, "attention.sliding_window", false, 0, INT_MAX, &hp->window);
     if (!rc && kv && !arch->window_period)
         rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
@@ -332,7 +333,7 @@ static int read_gating(const struct reader *r, const struct hearth_arch *arch, s
 // The expert that all tokens use: its neurons, or how many experts it is as large as.
 static int read_shared(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
-    int count = 0;
+    int count = arch->shared_usual;
     if (!hearth_arch_has_need(arch, HEARTH_SHARED))
         return HEARTH_OK;
     int rc = read_range(r, "expert_shared_count", false, 0, HEARTH_MAX_EXPERTS, &count);
@@ -389,8 +390,9 @@ static int count_dense(const struct reader *r, const struct hearth_hparams *hp)
 
 static int read_experts(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
-    int step = 1;
+    hp->expert_step = 1;
     hp->n_ff_exp = hp->n_ff;
+    hp->weigh_before = arch->weigh_before;
     hp->early_router = arch->early_router;
     int rc = read_range(r, "expert_used_count", true, 1, hp->n_expert, &hp->n_expert_used);
     if (!rc) // without it, the other key is required
@@ -400,20 +402,23 @@ static int read_experts(const struct reader *r, const struct hearth_arch *arch, 
     if (!rc && hearth_arch_has_need(arch, HEARTH_LEADING))
         rc = read_range(r, "leading_dense_block_count", false, 0, hp->n_layer - 1, &hp->n_dense);
     if (!rc)
-        rc = read_range(r, "interleave_moe_layer_step", false, 1, HEARTH_MAX_LAYERS, &step);
-    if (!rc && step != 1)
+        rc = read_range(r, "interleave_moe_layer_step", false, 1, hp->n_layer, &hp->expert_step);
+    if (!rc && hp->expert_step != 1 && !arch->expert_steps)
         rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                          "%s: experts in one of %d layers (interleave_moe_layer_step) are not supported",
-                         hearth_gguf_path(r->g), step);
+                         hearth_gguf_path(r->g), hp->expert_step);
+    if (!rc && hp->expert_step != 1 && hearth_experts_behind(hp, -1) == hp->n_layer)
+        rc = hearth_fail(r->err, HEARTH_E_FORMAT, "%s: no layer has experts", hearth_gguf_path(r->g));
     if (!rc && hearth_arch_has_need(arch, HEARTH_SMALL_EXPERTS))
         rc = read_range(r, "moe_latent_size", false, 0, MAX_DIM, &hp->n_embd_exp);
-    if (!rc && hp->n_dense && !hp->n_ff)
+    const bool all = !hp->n_dense && hp->expert_step == 1; // layers have experts
+    if (!rc && !all && !hp->n_ff)
         rc = hearth_fail(r->err, HEARTH_E_FORMAT,
-                         "%s: feed_forward_length is missing for %d layers without experts",
-                         hearth_gguf_path(r->g), hp->n_dense);
+                         "%s: feed_forward_length is missing for layers without experts",
+                         hearth_gguf_path(r->g));
     if (arch->dense_beside)
         hp->n_ff_shared = hp->n_ff;
-    if (!hp->n_dense)
+    if (all)
         hp->n_ff = 0;
     if (!rc && !arch->dense_beside)
         rc = read_shared(r, arch, hp);
@@ -546,9 +551,18 @@ static int read_rotation_of_layers(const struct reader *r, const struct hearth_a
     for (int i = 0; period && i < hp->n_layer; i++)
         hp->still[i / 64] |= (uint64_t)((i + 1) % period == 0) << (i % 64);
     hp->norm_behind = arch->norm_behind;
-    hp->q_growth_step = hp->yarn.n_ctx_orig;
-    return arch->q_growth ? read_float(r, "attention.temperature_scale", false, 0.0f, 1e3f, &hp->q_growth)
-                          : HEARTH_OK;
+    hp->unit_heads = arch->unit_heads && hp->n_expert != 128; // which files do not say
+    hp->q_growth_step = arch->q_growth_step ? arch->q_growth_step : hp->yarn.n_ctx_orig;
+    hp->q_growth = arch->q_growth_usual;
+    hp->q_growth_still = arch->q_growth_usual > 0;
+    if (arch->q_growth_step) {
+        const int rc = read_range(r, "attention.temperature_length", false, 1, INT_MAX, &hp->q_growth_step);
+        if (rc)
+            return rc;
+    }
+    return arch->q_growth || arch->q_growth_usual > 0
+               ? read_float(r, "attention.temperature_scale", false, 0.0f, 1e3f, &hp->q_growth)
+               : HEARTH_OK;
 }
 
 static int read_rope_scaling(const struct reader *r, const struct hearth_arch *arch,

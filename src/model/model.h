@@ -304,11 +304,13 @@ struct hearth_hparams {
 
     int n_expert, n_expert_used, n_ff_exp; // 0 in a dense model
     int n_dense;                           // of a model with experts: the first layers, which have none
+    int expert_step;                       // of so many layers the last one has experts; mostly 1
     int n_embd_exp;  // of what experts read and give, where that is made of the stream; 0: it is that
     int n_ff_shared; // of the expert that all tokens use; 0: there is none
     enum hearth_gating expert_gating;
     bool expert_renorm; // the chosen experts' weights are scaled to add up to 1
     float expert_scale; // and then multiplied by this
+    bool weigh_before;  // an expert's input is multiplied by its weight, not its output
     float router_scale; // the router's products are multiplied by this
     // In some layers activated gates are at most a limit, and what they multiply is within it: of experts, and of
     // parts that all tokens use. 0: no layer has one.
@@ -338,6 +340,8 @@ struct hearth_hparams {
     bool value_norm;      // values are normed as heads, without weights; where there are none they are keys
 
     int window; // a token attends to itself and window - 1 before it; 0: to all
+    bool
+        chunked; // windows do not move: a token attends to those before it since the last multiple of `window`
     uint64_t windowed[HEARTH_MAX_LAYERS / 64]; // by layer, a bit each: it has the window
     float rope_theta_window;                // its rotation's base there, unscaled; 0: the same as elsewhere
     bool rope_windowed;                     // only those layers rotate
@@ -346,6 +350,8 @@ struct hearth_hparams {
     // Queries at position p are multiplied by 1 + q_growth ln(1 + floor(p / q_growth_step)); q_growth 0: they are not.
     float q_growth;
     int q_growth_step;
+    bool q_growth_still; // only where nothing rotates, and positions count from 1 there
+    bool unit_heads;     // where queries and keys rotate, each head is normed after that, without weights
 
     bool layer_norm; // LayerNorm instead of RMSNorm, of heads, too
     struct hearth_recurrence recurrence;
@@ -514,7 +520,8 @@ static inline float hearth_limit_of(const struct hearth_hparams *hp, int layer, 
 // Whether the layer has experts.
 static inline bool hearth_has_experts(const struct hearth_hparams *hp, int layer)
 {
-    return hp->n_expert && layer >= hp->n_dense && hearth_feeds(hp, layer);
+    return hp->n_expert && layer >= hp->n_dense && (layer + 1) % hp->expert_step == 0 &&
+           hearth_feeds(hp, layer);
 }
 
 // The first layer behind this one that has experts; n_layer: there is none.

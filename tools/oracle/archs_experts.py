@@ -59,6 +59,10 @@ def models(text, grouped, plain):
     routed = dict(moe_intermediate_size=32, num_experts_per_tok=3, tie_word_embeddings=False)
     sliding = ["sliding_attention", "full_attention"]
     windows = dict(grouped, **routed, head_dim=32, num_experts=8, max_position_embeddings=256, sliding_window=20, pad_token_id=None)
+    llama4 = dict(
+        grouped, head_dim=32, intermediate_size=64, intermediate_size_mlp=96, num_local_experts=4, max_position_embeddings=256,
+        pad_token_id=None, tie_word_embeddings=False, attention_bias=False,
+    )
     deepseek = dict(grouped, **routed, num_experts=8, num_shared_experts=2, norm_topk_prob=False, first_k_dense_replace=1)
     glm = dict(
         grouped, **routed, head_dim=32, n_routed_experts=8, n_shared_experts=2, norm_topk_prob=True, routed_scaling_factor=1.7,
@@ -122,6 +126,16 @@ def models(text, grouped, plain):
                                     "sliding_attention": dict(plain, rope_theta=5000.0)}),
             text.replace("shore", "hill") * 2,
         ),
+        "llama4": (
+            "llama4", tf.Llama4ForCausalLM,
+            dict(llama4, num_hidden_layers=4, interleave_moe_layer_step=2, num_experts_per_tok=1),
+            text,
+        ),
+        # What files do not say of models: chunks and growth as short as the text.
+        "llama4-chunks": (
+            "llama4", tf.Llama4ForCausalLM, dict(llama4, no_rope_layer_interval=2, attention_chunk_size=20, floor_scale=16, num_experts_per_tok=2),
+            text * 2,
+        ),
         "mimo2": (
             "mimo2", tf.MiMoV2FlashForCausalLM,
             {k: v for k, v in windows.items() if k not in ("num_experts", "rope_parameters")}
@@ -137,7 +151,7 @@ def models(text, grouped, plain):
 # Of a text that is longer than the one the model was first trained with.
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16}
 LLAMA3 = dict(YARN, rope_type="llama3", low_freq_factor=1.0, high_freq_factor=4.0)
-ARCHS = ("deepseek", "bailingmoe", "bailingmoe2", "exaone-moe", "hy_v3", "afmoe", "laguna", "step35", "mimo2")
+ARCHS = ("deepseek", "bailingmoe", "bailingmoe2", "exaone-moe", "hy_v3", "afmoe", "laguna", "step35", "mimo2", "llama4")
 ADJACENT = ("deepseek", "bailingmoe")  # rows of queries and keys in the order of adjacent pairs
 
 
@@ -147,6 +161,9 @@ def is_own(arch, cfg):
 
 def as_others(arch, sd):
     """The state dictionary under the names that other recent architectures have."""
+    if arch == "llama4":
+        sd = {k.replace("feed_forward.router.", "mlp.gate.").replace("feed_forward.", "mlp."): v for k, v in sd.items()}
+        return {k: v.transpose(0, 2, 1) if ".experts." in k else v for k, v in sd.items()}  # inputs first
     if arch != "afmoe":
         return sd
     pairs = (("mlp.router.gate.", "mlp.gate."), ("mlp.expert_bias", "mlp.e_score_correction_bias"))
@@ -188,13 +205,13 @@ def hyper_parameters(w, arch, cfg, leading):
     if arch in ADJACENT:
         w.add_expert_shared_count(shared)
         w.add_expert_weights_norm(cfg.norm_topk_prob)
-    elif arch != "mimo2":
+    elif arch not in ("mimo2", "llama4"):
         w.add_expert_shared_feed_forward_length(length or shared * cfg.moe_intermediate_size)
         w.add_expert_shared_count(shared if arch in ("glm4moe", "afmoe") else 1)
         w.add_expert_gating_func(SIGMOID)
         w.add_expert_weights_norm(True)
         w.add_expert_weights_scale(next(getattr(cfg, s) for s in scales if getattr(cfg, s, None)))
-    if arch not in ("hy_v3", "mimo2"):  # whose files do not say it
+    if arch not in ("hy_v3", "mimo2", "llama4"):  # whose files do not say it
         w.add_leading_dense_block_count(leading)
     if arch == "bailingmoe2":
         w.add_rope_dimension_count(cfg.head_dim // 2)
@@ -207,6 +224,14 @@ def hyper_parameters(w, arch, cfg, leading):
     if arch == "laguna":
         w.add_head_count(cfg.num_attention_heads_per_layer)
         w.add_rope_dimension_count(cfg.head_dim // 2)
+    if arch == "llama4":
+        w.add_feed_forward_length(cfg.intermediate_size_mlp)
+        w.add_expert_feed_forward_length(cfg.intermediate_size)
+        w.add_interleave_moe_layer_step(cfg.interleave_moe_layer_step)
+    if arch == "llama4" and cfg.attention_chunk_size < 8192:
+        w.add_sliding_window(cfg.attention_chunk_size)
+        w.add_uint32("llama4.attention.sliding_window_pattern", cfg.no_rope_layer_interval)
+        w.add_uint32("llama4.attention.temperature_length", cfg.floor_scale)
     if arch == "mimo2":
         w.add_head_count_kv([2 if t == SLIDING else 1 for t in cfg.layer_types])
         w.add_value_length(cfg.v_head_dim)

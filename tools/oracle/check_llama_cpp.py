@@ -20,6 +20,7 @@ LIMIT_QUANTISED = 6e-2
 OTHERWISE = {
     "window": "llama.cpp ignores the sliding windows of llama files",
     "exaone4-hybrid": "llama.cpp has windows in models of 64 layers only",
+    "llama4-chunks": "llama.cpp has chunks of 8192 whatever the file says",
     "command-r-plus": "llama.cpp norms heads in models of 64 layers only",
 }
 

@@ -1010,7 +1010,7 @@ def make(name, folder, kind="Q8_0"):
     write_logits(stem + ".logits", ids, original, None if np.array_equal(original, logits) else logits)
     if chosen:
         with open(stem + ".experts", "w") as f:
-            layers = archs_mamba.expert_layers(model.config) or range(leading_layers(model.config), model.config.num_hidden_layers)
+            layers = archs_mamba.expert_layers(model.config) or getattr(model.config, "moe_layers", None) or range(leading_layers(model.config), model.config.num_hidden_layers)
             for layer, rows in zip(layers, chosen):
                 f.writelines(f"{layer} {place} {' '.join(map(str, row))}\n" for place, row in enumerate(rows))
     more, leads = mm.greedy(reference, ids, 24)
