@@ -1002,6 +1002,20 @@ static void test_extra_layers(void **state)
     struct hearth_model *m = open_made(&made, NULL);
     assert_int_equal(m->hp.n_layer, MADE_LAYERS);
     hearth_model_close(&m);
+    // One that would have attention and experts, where others are one part.
+    const struct made parts = {
+        .arch = "nemotron_h_moe",
+        .experts = true,
+        .extra = "blk.3.nextn.enorm.weight",
+        .set = {{"block_count", 'u', MADE_PARTS + 1, NULL}, {"nextn_predict_layers", 'u', 1, NULL}}};
+    m = open_made(&parts, NULL);
+    assert_int_equal(m->hp.n_layer, MADE_PARTS);
+    for (int i = 0; i < MADE_PARTS; i++) {
+        assert_int_equal(hearth_is_recurrent(&m->hp, i), i == 0);
+        assert_int_equal(hearth_attends(&m->hp, i), i == 1);
+        assert_int_equal(hearth_has_experts(&m->hp, i), i == 2);
+    }
+    hearth_model_close(&m);
 }
 
 // Extreme but legal numbers: the text may be nonsense, memory and arithmetic stay sound.
