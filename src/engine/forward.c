@@ -256,7 +256,9 @@ static void store_latent_task(void *arg, int task, int worker)
     struct hearth_session *s = j->s;
     const int row = j->rows.first + task, dim = s->model->hp.head_dim;
     float *k = hearth_row_of(s->work.attention.k, row, dim);
+    const int width = s->model->hp.n_head * (s->model->hp.latent.still + s->model->hp.n_rot);
     hearth_latent_place(&s->work.latent, row, j->layer, k, rotation_of(s, j->layer, row));
+    grow(s, j->layer, row, hearth_row_of(s->work.latent.heads, row, width), width);
     store(s, j->layer, row, k, NULL);
 }
 

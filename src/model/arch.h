@@ -250,10 +250,10 @@ extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_arcee, hearth_arc
     hearth_arch_granitehybrid, hearth_arch_granitemoe, hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe,
     hearth_arch_hy_v3, hearth_arch_internlm2, hearth_arch_kimi_linear, hearth_arch_laguna, hearth_arch_lfm2,
     hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_llama4, hearth_arch_mimo2, hearth_arch_minicpm,
-    hearth_arch_minimax_m2, hearth_arch_mistral3, hearth_arch_nemotron, hearth_arch_nemotron_h,
-    hearth_arch_nemotron_h_moe, hearth_arch_olmo2, hearth_arch_olmoe, hearth_arch_opt, hearth_arch_orion,
-    hearth_arch_phi2, hearth_arch_phi3, hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen3,
-    hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next,
+    hearth_arch_minimax_m2, hearth_arch_mistral3, hearth_arch_mistral4, hearth_arch_nemotron,
+    hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe, hearth_arch_olmo2, hearth_arch_olmoe, hearth_arch_opt,
+    hearth_arch_orion, hearth_arch_phi2, hearth_arch_phi3, hearth_arch_qwen2, hearth_arch_qwen2moe,
+    hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next,
     hearth_arch_qwen4exp, hearth_arch_seed_oss, hearth_arch_smallthinker, hearth_arch_smollm3,
     hearth_arch_stablelm, hearth_arch_starcoder2, hearth_arch_step35;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The deepseek2 architecture: DeepSeek V2, V3, R1, Kimi K2, GLM-4.7-Flash. Latent attention; experts in groups,
+// The architectures deepseek2 and mistral4. The first: DeepSeek V2, V3, R1, Kimi K2, GLM-4.7-Flash. Latent attention; experts in groups,
 // one more that all tokens use, none in the first layers. Layers behind block_count less nextn_predict_layers
-// guess tokens ahead and are not used.
+// guess tokens ahead and are not used. The second, Mistral Small 4, is the same with queries that grow with their
+// position, experts' gate and up in one tensor, and no groups.
 #include "model/arch.h"
 
 static const struct hearth_binding globals[] = {
@@ -30,6 +31,27 @@ static const struct hearth_binding layer[] = {
     {0},
 };
 
+static const struct hearth_binding layer_mistral4[] = {
+    HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS),
+    HEARTH_LAYER("attn_q.weight", attn_q, EMBD, HEADS_QUERY, WHOLE_Q),
+    HEARTH_LAYER("attn_q_a.weight", attn_q_a, EMBD, Q_RANK, TWO_STEP_Q),
+    HEARTH_LAYER("attn_q_a_norm.weight", attn_q_a_norm, Q_RANK, NONE, TWO_STEP_Q),
+    HEARTH_LAYER("attn_q_b.weight", attn_q_up, Q_RANK, HEADS_QUERY, TWO_STEP_Q),
+    HEARTH_LAYER("attn_kv_a_mqa.weight", attn_kv_a, EMBD, LATENT_KEY, ALWAYS),
+    HEARTH_LAYER("attn_kv_a_norm.weight", attn_kv_a_norm, LATENT, NONE, ALWAYS),
+    HEARTH_LAYER("attn_kv_b.weight", attn_kv_up, LATENT, HEADS_BOTH, JOINT),
+    HEARTH_LAYER("attn_k_b.weight", attn_k_up, STILL, LATENT, EACH_HEAD),
+    HEARTH_LAYER("attn_v_b.weight", attn_v_up, LATENT, VALUE, EACH_HEAD),
+    HEARTH_LAYER("attn_output.weight", attn_out, HEADS_VALUE, EMBD, ALWAYS),
+    HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
+    HEARTH_LAYER_GATED(LEADING),
+    HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),
+    HEARTH_LAYER("ffn_gate_up_exps.weight", ffn_gate_up_exps, EMBD, FF_EXP_TWICE, MAYBE_EACH),
+    HEARTH_LAYER_EXPERTS,
+    HEARTH_LAYER_SHARED,
+    {0},
+};
+
 const struct hearth_arch hearth_arch_deepseek2 = {
     .name = "deepseek2",
     .positions = HEARTH_POS_ROPE,
@@ -39,4 +61,15 @@ const struct hearth_arch hearth_arch_deepseek2 = {
     .extra_layers = true,
     .globals = globals,
     .layer = layer,
+};
+
+const struct hearth_arch hearth_arch_mistral4 = {
+    .name = "mistral4",
+    .positions = HEARTH_POS_ROPE,
+    .activation = HEARTH_ACT_SILU,
+    .expert_renorm = true,
+    .latent = true,
+    .q_growth = true,
+    .globals = globals,
+    .layer = layer_mistral4,
 };

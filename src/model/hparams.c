@@ -19,7 +19,7 @@ static int read_latent(const struct reader *r, const struct hearth_arch *arch, s
 {
     struct hearth_latent *l = &hp->latent;
     int key = 0, value = 0, cache_key = 0, cache_value = 0, rot = 0;
-    if (hearth_gguf_find(r->g, key_of(r, "attention.temperature_scale").text))
+    if (!arch->q_growth && hearth_gguf_find(r->g, key_of(r, "attention.temperature_scale").text))
         return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                            "%s: %s: queries that are scaled by their position are not supported",
                            hearth_gguf_path(r->g), key_of(r, "attention.temperature_scale").text);
@@ -555,7 +555,7 @@ static int read_rotation_of_layers(const struct reader *r, const struct hearth_a
     hp->q_growth_step = arch->q_growth_step ? arch->q_growth_step : hp->yarn.n_ctx_orig;
     hp->q_growth = arch->q_growth_usual;
     hp->q_growth_still = arch->q_growth_usual > 0;
-    if (arch->q_growth_step) {
+    if (arch->q_growth_step || arch->q_growth) {
         const int rc = read_range(r, "attention.temperature_length", false, 1, INT_MAX, &hp->q_growth_step);
         if (rc)
             return rc;

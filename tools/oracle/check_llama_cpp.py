@@ -53,7 +53,7 @@ def main():
         if name in OTHERWISE:
             print(f"{name}.{kind}: {OTHERWISE[name]}")
             continue
-        model = llama_cpp.Model(path, kv=0, flash=0, repack=not name.startswith("kimi"))  # it fails with its layouts of these
+        model = llama_cpp.Model(path, kv=0, flash=0, repack=not name.startswith(("kimi", "mistral4")))  # it fails with its layouts of these
         same_ids = model.tokenize(text) == list(tokens)
         if name in ("relu", "drelu"):
             print(f"{name}.{kind}: loads; ids {'agree' if same_ids else 'DIFFER'}; its activation is not llama.cpp's")

@@ -276,6 +276,13 @@ MODELS = {
     ),
 }  # fmt: skip
 
+MODELS |= {"mistral4": (
+    "mistral4", tf.Mistral4ForCausalLM,
+    dict(LATENT, q_lora_rank=32, num_hidden_layers=2, first_k_dense_replace=0, n_group=1, topk_group=1, norm_topk_prob=True,
+         routed_scaling_factor=1.0, pad_token_id=None, rope_interleave=True,
+         rope_parameters=dict(LATENT_YARN, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.3)),
+    OTHER,
+)}  # fmt: skip
 MODELS |= archs_experts.models(TEXT, GROUPED, PLAIN)
 MODELS |= archs_mamba.MODELS | archs_kimi.MODELS | archs_qwen4.models(DELTA, TEXT)
 HYBRIDS = {arch: module for module in (archs_mamba, archs_kimi) for arch in module.ARCHS}
@@ -684,8 +691,11 @@ def gguf_tensors(arch, cfg, sd):
             archs_experts.layer(out, sd, arch, cfg, i)
         elif arch == "glm4moe":
             glm4moe_layer(out, sd, cfg, i)
-        elif arch == "deepseek2":
+        elif arch in ("deepseek2", "mistral4"):
             deepseek2_layer(out, sd, cfg, i, is_joint(cfg))
+            if arch == "mistral4":
+                both = [out.pop(f"blk.{i}.ffn_{part}_exps.weight") for part in ("gate", "up")]
+                out[f"blk.{i}.ffn_gate_up_exps.weight"] = np.concatenate(both, 1)
         elif arch in ("qwen35", "qwen35moe"):
             qwen35_layer(out, sd, cfg, i)
         elif arch == "qwen3next":
@@ -735,7 +745,7 @@ def add_hyper_parameters(w, name, arch, cfg):
         w.add_head_count_kv([0 if t == "conv" else kv_heads(cfg) for t in cfg.layer_types] if conv else kv_heads(cfg))
     if conv:
         w.add_shortconv_l_cache(cfg.conv_L_cache)
-    if arch == "deepseek2":
+    if arch in ("deepseek2", "mistral4"):
         add_latent(w, cfg)
     elif arch not in ("falcon", "gemma4") and getattr(cfg, "head_dim", None):
         w.add_key_length(cfg.head_dim)
@@ -880,10 +890,13 @@ def add_latent(w, cfg):
     w.add_expert_shared_count(cfg.n_shared_experts)
     w.add_expert_weights_scale(cfg.routed_scaling_factor)
     w.add_expert_weights_norm(bool(cfg.norm_topk_prob))
-    if not isinstance(cfg, tf.DeepseekV2Config):
+    if not isinstance(cfg, (tf.DeepseekV2Config, tf.Mistral4Config)):
         w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
     elif not joint:  # older files do not say it
         w.add_expert_gating_func(gguf.ExpertGatingFuncType.SOFTMAX)
+    if isinstance(cfg, tf.Mistral4Config):
+        w.add_attn_temperature_scale(cfg.rope_parameters["llama_4_scaling_beta"])
+        w.add_uint32("mistral4.attention.temperature_length", YARN["original_max_position_embeddings"])
     if cfg.n_group > 1:
         w.add_expert_group_count(cfg.n_group)
         w.add_expert_group_used_count(cfg.topk_group)
