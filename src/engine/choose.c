@@ -65,8 +65,9 @@ static void store_block(const struct job *j, int row, int worker)
         const int own = w->order[w->firsts[seq] + pos - first];
         float *sum = hearth_kv_choice(kv, bytes, j->layer, pos % HEARTH_KV_TILE);
         memcpy(sum, hearth_row_of(w->k, own, (int)dim), dim * sizeof *sum);
-        for (size_t i = 0; i < dim && pos % block; i++)
-            sum[i] = sum[i - dim] + sum[i];
+        const float *before = pos % block ? sum - dim : NULL;
+        for (size_t i = 0; i < dim && before; i++)
+            sum[i] = before[i] + sum[i];
         if (pos % block == block - 1) {
             finish_block(j, sum, pos - block + 1, worker);
             break;
