@@ -19,7 +19,8 @@ enum hearth_synth_arch {
     HEARTH_SYNTH_GPTOSS,
     HEARTH_SYNTH_QWEN35MOE,
     HEARTH_SYNTH_DEEPSEEK2,
-    HEARTH_SYNTH_GEMMA4
+    HEARTH_SYNTH_GEMMA4,
+    HEARTH_SYNTH_QWEN4EXP
 };
 
 // Some of a space's neurons and how often they are active. The probabilities rise evenly on a
@@ -60,6 +61,14 @@ struct hearth_synth_kinds {
     uint32_t n_ff_dense;          // of the dense part beside experts
 };
 
+// Several residual streams and what comes with them (struct hearth_streams in model/model.h has the words).
+struct hearth_synth_streams {
+    uint32_t n, rank;                          // n 0: there is one
+    uint32_t block, chosen, choosers, chooser; // positions; heads that choose, and their size
+    uint32_t gram_heads, gram_dim,
+        gram_rows; // rows for n-grams of each size, elements of one, rows of the table
+};
+
 struct hearth_synth_preset {
     const char *name, *what;
     enum hearth_synth_arch arch;
@@ -68,6 +77,7 @@ struct hearth_synth_preset {
     uint32_t n_expert, n_used;
     struct hearth_synth_latent latent;
     struct hearth_synth_kinds kinds;
+    struct hearth_synth_streams streams;
     uint32_t n_shared;                     // neurons of the expert that all tokens use; 0: there is none
     uint32_t n_rot;                        // dimensions of a head that rotate; 0: all
     uint32_t attends;                      // every so many layers attend, others are recurrent; 0: all
@@ -81,6 +91,12 @@ struct hearth_synth_preset {
     bool rank_varies;       // three of eight layers have 32 more, a mean of 12 more
     const struct hearth_synth_planting *planting; // NULL: all weights are random
 };
+
+// Whether it has gated attention between recurrent layers.
+static inline bool hearth_synth_is_qwen35(const struct hearth_synth_preset *p)
+{
+    return p->arch == HEARTH_SYNTH_QWEN35MOE || p->arch == HEARTH_SYNTH_QWEN4EXP;
+}
 
 // Preset i; NULL after the last.
 const struct hearth_synth_preset *hearth_synth_preset_at(int i);
@@ -173,6 +189,9 @@ struct hearth_synth {
 
 #define HEARTH_SYNTH_BUFFER    ((size_t)4 << 20)
 #define HEARTH_SYNTH_TAP_COUNT 4 // of convolutions
+// n-grams of 2 to so many tokens, which feed this layer.
+#define HEARTH_SYNTH_GRAM_SIZE  3
+#define HEARTH_SYNTH_GRAM_LAYER 1
 
 // A token's stream at the model's input is constant * CONSTANT + code * sqrt(1 - CONSTANT^2), with mean
 // square 1. Codes have mean square 1 in each half, and each half is orthogonal to the constant.

@@ -217,18 +217,52 @@ static int put_kinds(struct hearth_synth *s)
 
 // How many pairs of a head turn with a picture's time, row and column: of texts these are the same, but
 // llama.cpp wants to know.
-static int put_sections(struct hearth_synth *s)
+static int put_sections(struct hearth_synth *s, const char *arch)
 {
+    char key[64];
     const int32_t pairs = (int32_t)s->p->n_rot / 2;
     const int32_t sections[4] = {(pairs + 2) / 3, (pairs + 1) / 3, pairs / 3};
-    return hearth_gguf_put_array(s->w, "qwen35moe.rope.dimension_sections", HEARTH_GGUF_I32, sections, 4,
-                                 s->err);
+    snprintf(key, sizeof key, "%s.rope.dimension_sections", arch);
+    return hearth_gguf_put_array(s->w, key, HEARTH_GGUF_I32, sections, 4, s->err);
+}
+
+// Several streams: which layers choose positions, and how n-grams become rows of the table.
+static int put_streams(struct hearth_synth *s)
+{
+    const struct hearth_synth_preset *p = s->p;
+    const struct hearth_synth_streams *t = &p->streams;
+    static const uint64_t by[HEARTH_SYNTH_GRAM_SIZE] = {24680135791357, 13579246802469, 98765432123457};
+    static const uint32_t layer = HEARTH_SYNTH_GRAM_LAYER;
+    uint64_t first[64], count[64];
+    uint32_t blocks[256];
+    const uint32_t n = (HEARTH_SYNTH_GRAM_SIZE - 1) * t->gram_heads;
+    for (uint32_t i = 0; i < p->n_layer; i++)
+        blocks[i] = (i + 1) % p->attends ? 0 : t->block;
+    for (uint32_t i = 0; i < n; i++) {
+        count[i] = t->gram_rows / n;
+        first[i] = i * count[i];
+    }
+    const struct {
+        const char *key;
+        enum hearth_gguf_type type;
+        const void *numbers;
+        uint32_t n;
+    } arrays[] = {{"qwen4exp.attention.compress_ratios", HEARTH_GGUF_U32, blocks, p->n_layer},
+                  {"qwen4exp.ple.layers", HEARTH_GGUF_U32, &layer, 1},
+                  {"qwen4exp.ple.layer_multipliers", HEARTH_GGUF_U64, by, HEARTH_SYNTH_GRAM_SIZE},
+                  {"qwen4exp.ple.head_offsets", HEARTH_GGUF_U64, first, n},
+                  {"qwen4exp.ple.head_vocab_sizes", HEARTH_GGUF_U64, count, n}};
+    int rc = HEARTH_OK;
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays && !rc; i++)
+        rc = hearth_gguf_put_array(s->w, arrays[i].key, arrays[i].type, arrays[i].numbers, arrays[i].n,
+                                   s->err);
+    return rc;
 }
 
 static int put_metadata(struct hearth_synth *s)
 {
     static const char *const names[] = {"llama",   "bamboo",    "opt",       "falcon", "qwen3moe",
-                                        "gpt-oss", "qwen35moe", "deepseek2", "gemma4"};
+                                        "gpt-oss", "qwen35moe", "deepseek2", "gemma4", "qwen4exp"};
     const struct hearth_synth_preset *p = s->p;
     const struct hearth_synth_kinds *k = &p->kinds;
     const uint32_t head = k->interval ? k->head_dim : p->head_dim;
@@ -274,6 +308,16 @@ static int put_metadata(struct hearth_synth *s)
                    {"ssm.group_count", p->rec_keys},
                    {"ssm.time_step_rank", p->rec_heads},
                    {"ssm.inner_size", p->rec_heads * p->rec_dim},
+                   {"hyper_connection.count", p->streams.n},
+                   {"hyper_connection.low_rank", p->streams.rank},
+                   {"attention.indexer.head_count", p->streams.choosers},
+                   {"attention.indexer.key_length", p->streams.chooser},
+                   {"attention.indexer.top_k", p->streams.chosen},
+                   {"ple.ngram_size", p->streams.gram_rows ? HEARTH_SYNTH_GRAM_SIZE : 0},
+                   {"ple.heads_per_ngram", p->streams.gram_heads},
+                   {"ple.conv_kernel", p->streams.gram_rows ? HEARTH_SYNTH_TAP_COUNT : 0},
+                   {"ple.eos_token_id", p->streams.gram_rows ? 2 : 0},
+                   {"embedding_length_per_layer_input", p->streams.gram_dim},
                    {"attention.sliding_window", p->window},
                    {"rope.scaling.original_context_length", p->n_ctx_orig},
                    {"vocab_size", p->n_vocab}};
@@ -294,8 +338,10 @@ static int put_metadata(struct hearth_synth *s)
     }
     if (!rc && k->interval)
         rc = put_kinds(s);
-    if (!rc && p->arch == HEARTH_SYNTH_QWEN35MOE)
-        rc = put_sections(s);
+    if (!rc && hearth_synth_is_qwen35(p))
+        rc = put_sections(s, arch);
+    if (!rc && p->streams.n)
+        rc = put_streams(s);
     snprintf(key, sizeof key, "%s.attention.layer_norm_%sepsilon", arch, layer_norm ? "" : "rms_");
     if (!rc)
         rc = hearth_gguf_put_f32(s->w, key, 1e-5f, s->err);

@@ -105,11 +105,11 @@ static void add_attention(struct list *l)
     if (p->arch == HEARTH_SYNTH_FALCON) {
         add_random(l, "attn_qkv", e, q + 2 * kv, in);
     } else {
-        add_random(l, "attn_q", e, p->arch == HEARTH_SYNTH_QWEN35MOE ? 2 * q : q, in); // and its gate
+        add_random(l, "attn_q", e, hearth_synth_is_qwen35(p) ? 2 * q : q, in); // and its gate
         add_random(l, "attn_k", e, kv, in);
         add_random(l, "attn_v", e, kv, in);
     }
-    if (p->arch == HEARTH_SYNTH_QWEN3MOE || p->arch == HEARTH_SYNTH_QWEN35MOE) {
+    if (p->arch == HEARTH_SYNTH_QWEN3MOE || hearth_synth_is_qwen35(p)) {
         add(l, "attn_q_norm.weight", HEARTH_SYNTH_ONES, p->head_dim, 0, 0);
         add(l, "attn_k_norm.weight", HEARTH_SYNTH_ONES, p->head_dim, 0, 0);
     }
@@ -136,6 +136,52 @@ static void add_attention_of_kind(struct list *l)
             add_random(l, "attn_v", e, kv, in);
     }
     add_random(l, "attn_output", q, e, 1 / sqrtf((float)q));
+}
+
+// What mixes streams at one place. Its gates are nearly a half, which the norm makes good, and each stream gets nearly
+// what there is to add: so the streams stay alike, and are what a single one would be.
+static void add_mixer(struct list *l, const char *place, bool injects)
+{
+    const struct hearth_synth_streams *s = &l->s->p->streams;
+    const uint64_t wide = (uint64_t)s->n * l->s->p->n_embd;
+    const float in = 1 / sqrtf((float)wide);
+    char name[48];
+    snprintf(name, sizeof name, "%s_norm.weight", place);
+    add(l, name, HEARTH_SYNTH_SAME, wide, 0, 2.0f);
+    snprintf(name, sizeof name, "%s_down", place);
+    add_random(l, name, wide, s->rank, in);
+    snprintf(name, sizeof name, "%s_up", place);
+    add_random(l, name, s->rank, wide, 0.01f);
+    snprintf(name, sizeof name, "%s_inject", place);
+    if (injects)
+        add_random(l, name, wide, s->n, 0.01f * in);
+}
+
+// What chooses the positions that a layer attends to.
+static void add_chooser(struct list *l)
+{
+    const struct hearth_synth_streams *s = &l->s->p->streams;
+    const uint64_t e = l->s->p->n_embd;
+    const float in = 1 / sqrtf((float)e);
+    add_random(l, "indexer.q_proj", e, (uint64_t)s->choosers * s->chooser, in);
+    add_random(l, "indexer.k_proj", e, s->chooser, in);
+    add(l, "indexer.q_norm.weight", HEARTH_SYNTH_ONES, s->chooser, 0, 0);
+    add(l, "indexer.k_norm.weight", HEARTH_SYNTH_ONES, s->chooser, 0, 0);
+}
+
+// What n-grams add to the streams: little.
+static void add_grams(struct list *l)
+{
+    const struct hearth_synth_streams *s = &l->s->p->streams;
+    const uint64_t e = l->s->p->n_embd, wide = s->n * e,
+                   rows = (uint64_t)(HEARTH_SYNTH_GRAM_SIZE - 1) * s->gram_heads * s->gram_dim;
+    const float in = 1 / sqrtf((float)rows);
+    add_random(l, "ple_key", rows, wide, in);
+    add_random(l, "ple_value", rows, e, 0.05f * in);
+    add(l, "ple_norm_key.weight", HEARTH_SYNTH_ONES, wide, 0, 0);
+    add(l, "ple_norm_query.weight", HEARTH_SYNTH_ONES, wide, 0, 0);
+    add(l, "ple_norm_conv.weight", HEARTH_SYNTH_SAME, wide, 0, 0.05f);
+    add(l, "ple_conv1d.weight", HEARTH_SYNTH_TAPS, HEARTH_SYNTH_TAP_COUNT, wide, 0);
 }
 
 // A layer that is recurrent.
@@ -292,14 +338,23 @@ size_t hearth_synth_list(const struct hearth_synth *s, struct hearth_synth_tenso
             add_layer_of_kind(l);
             continue;
         }
-        add_norm(l, "attn_norm");
+        if (p->streams.n)
+            add_mixer(l, "hc_attn", true);
+        else
+            add_norm(l, "attn_norm");
         if (p->arch == HEARTH_SYNTH_FALCON)
             add_norm(l, "attn_norm_2");
+        if (p->streams.gram_rows && l->layer == HEARTH_SYNTH_GRAM_LAYER)
+            add_grams(l);
         if (p->attends && (l->layer + 1) % p->attends)
             add_recurrence(l);
         else
             add_attention(l);
-        if (p->arch != HEARTH_SYNTH_FALCON)
+        if (p->streams.block && (l->layer + 1) % p->attends == 0)
+            add_chooser(l);
+        if (p->streams.n)
+            add_mixer(l, "hc_ffn", true);
+        else if (p->arch != HEARTH_SYNTH_FALCON)
             add_norm(l, p->arch == HEARTH_SYNTH_GPTOSS || p->arch == HEARTH_SYNTH_QWEN35MOE
                             ? "post_attention_norm"
                             : "ffn_norm");
@@ -320,7 +375,13 @@ size_t hearth_synth_list(const struct hearth_synth *s, struct hearth_synth_tenso
         if (p->n_shared)
             add_shared(l);
     }
-    add_norm(l, "output_norm");
+    if (p->streams.n)
+        add_mixer(l, "output_hc", false);
+    else
+        add_norm(l, "output_norm");
+    if (p->streams.gram_rows)
+        add(l, "per_layer_token_embd.weight", HEARTH_SYNTH_RANDOM, p->streams.gram_dim, p->streams.gram_rows,
+            1.0f);
     if (p->kinds.interval && !p->planting) // the head is the embedding
         return l->n;
     add(l, "output.weight", p->planting ? HEARTH_SYNTH_HEAD : HEARTH_SYNTH_RANDOM, e, p->n_vocab, random);

@@ -100,6 +100,7 @@ static const struct expected expected[] = {
      .idle = 0.10},
     {.preset = "tiny-qwen3-moe", .expert_hits = {0.70, 0.78}},
     {.preset = "tiny-gemma-4-moe", .expert_hits = {0.60, 0.75}},
+    {.preset = "tiny-qwen3.8", .expert_hits = {0.50, 0.75}},
     {.preset = "tiny-turbosparse",
      .drift = true,
      .gate = {0.09, 0.12},
@@ -313,6 +314,11 @@ static void test_keys_of_others(void **state)
     const struct hearth_gguf_kv *sections = hearth_gguf_find(g, "qwen35moe.rope.dimension_sections");
     assert_non_null(sections);
     assert_int_equal(sections->count, 4);
+    hearth_gguf_close(&g);
+    make("tiny-qwen3.8", path, 1, 0);
+    CHECK(hearth_gguf_open(&g, path, &check_error));
+    assert_non_null(hearth_gguf_find(g, "qwen4exp.rope.dimension_sections"));
+    assert_int_equal(hearth_gguf_tensor(g, "per_layer_token_embd.weight")->ne[1], 40000);
     hearth_gguf_close(&g);
     make("tiny-gemma-4-moe", path, 1, 0);
     CHECK(hearth_gguf_open(&g, path, &check_error));
