@@ -44,9 +44,9 @@ static struct hearth_model *make_model(int window, const float *sinks)
         fail_msg("%s", err.message);
     unlink(path);
     // Attention alone is run, so heads may be such that each cache format takes them.
-    m->hp.n_head = 6;
+    m->hp.n_head = m->hp.n_head_window = 6;
     m->hp.n_head_kv = m->hp.n_head_kv_window = 2;
-    m->hp.head_dim = m->hp.value_dim = m->hp.head_dim_window = 64;
+    m->hp.head_dim = m->hp.value_dim = m->hp.head_dim_window = m->hp.value_dim_window = 64;
     m->hp.attn_scale = 0.125f;
     if (sinks)
         m->weights.layers[0].attn_sinks.data = sinks;

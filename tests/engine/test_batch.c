@@ -127,7 +127,7 @@ static void cancel_everywhere(struct hearth_session *s, const struct hearth_batc
     probes->on_ffn = cancel_there;
     probes->on_ffn_arg = &w;
     for (w.layer = 0; w.layer < s->model->hp.n_layer; w.layer++)
-        for (int phase = 0; phase < 2; phase++) {
+        for (int phase = 0; phase < 2 && hearth_feeds(&s->model->hp, w.layer); phase++) {
             w.phase = (enum hearth_phase)phase;
             REFUSED(hearth_evaluate(s, rows, n, sizeof *rows, &check_error), HEARTH_E_INTERRUPTED, "stopped");
             for (int k = 0; k <= N_DECODING; k++)
