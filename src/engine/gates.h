@@ -22,13 +22,19 @@ static inline void hearth_glu_within(const struct hearth_kernels *kernels, float
     }
 }
 
+// log(1 + e^x), as exact as f32 is.
+static inline float hearth_softplus(float x)
+{
+    return x > 20.0f ? x : (float)log1p(exp((double)x));
+}
+
 // x becomes its sigmoid, or its softplus.
 static inline void hearth_open_gates(const struct hearth_kernels *kernels, float *x, size_t n, bool softplus)
 {
     if (!softplus)
         kernels->activate(x, n, HEARTH_ACT_SIGMOID);
     for (size_t i = 0; softplus && i < n; i++)
-        x[i] = x[i] > 20.0f ? x[i] : (float)log1p(exp((double)x[i]));
+        x[i] = hearth_softplus(x[i]);
 }
 
 #endif

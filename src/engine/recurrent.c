@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/gates.h"
 #include "model/ffn.h"
 
 // Rows of a head's state that one task takes: what they are stays in the first-level cache for all tokens.
@@ -174,12 +175,6 @@ static void convolve_head(const struct job *j, int task)
     }
 }
 
-// log(1 + e^x), as exact as f32 is.
-static float softplus(float x)
-{
-    return x > 20.0f ? x : (float)log1p(exp((double)x));
-}
-
 // Products that a file has for both, apart: those of heads that share keys lie side by side, what is learned first.
 static void take_apart(const struct hearth_recurrent_work *w, int row)
 {
@@ -204,7 +199,7 @@ static void weigh_row(const struct job *j, int row)
     if (hearth_has(&l->rec_both))
         take_apart(w, row);
     for (int i = 0; i < n; i++) {
-        decay[i] = hearth_exp(by[i] * softplus(decay[i] + bias[i]));
+        decay[i] = hearth_exp(by[i] * hearth_softplus(decay[i] + bias[i]));
         beta[i] = 1.0f / (1.0f + hearth_exp(-beta[i]));
     }
 }
@@ -218,7 +213,7 @@ static void weigh_head(const struct job *j, int row, int head)
     const float by = ((const float *)l->rec_decay.data)[head], *bias = hearth_vector_of(&l->rec_decay_b);
     float *decay = hearth_row_of(w->decay, row, r->n_values), *beta = hearth_row_of(w->beta, row, r->n_heads);
     for (int i = head * r->dim; i < (head + 1) * r->dim; i++)
-        decay[i] = hearth_exp(by * softplus(decay[i] + bias[i]));
+        decay[i] = hearth_exp(by * hearth_softplus(decay[i] + bias[i]));
     beta[head] = 1.0f / (1.0f + hearth_exp(-beta[head]));
 }
 
@@ -288,7 +283,7 @@ static void step_row(const struct job *j, int row)
     const float *steps = mixed_row(w, row) + r->n_in - r->n_heads;
     float *decay = hearth_row_of(w->decay, row, r->n_heads), *beta = hearth_row_of(w->beta, row, r->n_heads);
     for (int i = 0; i < r->n_heads; i++) {
-        beta[i] = softplus(steps[i] + bias[i]);
+        beta[i] = hearth_softplus(steps[i] + bias[i]);
         decay[i] = hearth_exp(by[i] * beta[i]);
     }
 }
