@@ -3,6 +3,7 @@
 // uses: moe.c.
 #include "engine/ffn.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/os.h"
@@ -50,6 +51,15 @@ static void glu_and_keep(const struct hearth_context *c, float *gate, float *up,
     }
 }
 
+// Activations with numbers of the layer's own (struct hearth_xielu).
+static void activate_xielu(float *up, size_t n, const struct hearth_xielu *by)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float x = up[i], cut = x < by->eps ? x : by->eps;
+        up[i] = x > 0 ? x * fmaf(by->a, x, by->b) : fmaf(hearth_exp(cut) - 1.0f - x, by->n, by->b * x);
+    }
+}
+
 // Biases and activation of one slot and some neurons, leaving in `gate` (in `up` without a gate) what goes
 // down.
 static void activate_task(void *arg, int task, int worker)
@@ -65,6 +75,10 @@ static void activate_task(void *arg, int task, int worker)
           *up = hearth_row_of(j->p->up, j->first + task, width) + j->at;
     if (up_b)
         c->kernels->add(up, up_b + j->at, j->n);
+    if (!j->p->gated && c->xielu) {
+        activate_xielu(up, j->n, &c->xielu[j->p->layer]);
+        return;
+    }
     if (!j->p->gated) {
         c->kernels->activate(up, j->n, c->hp->activation);
         return;

@@ -162,7 +162,7 @@ static void norm_task(void *arg, int task, int worker)
     const struct hearth_hparams *hp = j->work->c->hp;
     float *low = hearth_row_of(j->work->low, j->rows.first + task, hp->latent.q_rank);
     const struct hearth_weight *w = &j->work->c->weights->layers[j->layer].attn_q_a_norm;
-    j->work->c->kernels->rms_norm(low, low, hearth_vector_of(w), (size_t)hp->latent.q_rank, hp->norm_eps);
+    j->work->c->kernels->rms_norm(low, low, hearth_vector_of(w), (size_t)hp->latent.q_rank, hp->latent.eps);
 }
 
 void hearth_latent_second(struct hearth_latent_work *w, struct hearth_rows rows, int layer)
@@ -188,9 +188,10 @@ void hearth_latent_place(struct hearth_latent_work *w, int row, int layer, float
                       hp->latent.eps);
     if (!cos_sin)
         return;
-    kernels->rope(k + rank, cos_sin, 1, n_rot, n_rot, false);
+    const bool neox = hp->positions == HEARTH_POS_ROPE_NEOX;
+    kernels->rope(k + rank, cos_sin, 1, n_rot, n_rot, neox);
     kernels->rope(hearth_row_of(w->heads, row, hp->n_head * width) + still, cos_sin, (size_t)hp->n_head,
-                  (size_t)width, n_rot, false);
+                  (size_t)width, n_rot, neox);
 }
 
 void hearth_latent_queries(struct hearth_latent_work *w, struct hearth_rows rows, int layer, float *q)

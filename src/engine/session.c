@@ -225,6 +225,7 @@ static void connect(struct hearth_session *s)
     struct hearth_work *w = &s->work;
     s->context = (struct hearth_context){.hp = &s->model->hp,
                                          .kernels = &s->model->kernels,
+                                         .xielu = s->model->xielu,
                                          .pool = s->pool,
                                          .fault = &s->fault,
                                          .deferred = &s->deferred,

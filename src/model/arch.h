@@ -190,7 +190,8 @@ struct hearth_arch {
     enum hearth_gating expert_gating;  // same, unless the file names another
     bool expert_renorm, early_router;  // same
     bool groups;                       // experts may be in groups, of which some are considered
-    bool latent;                       // latent attention
+    bool latent;                       // latent attention,
+    bool value_unsaid;                 // whose values are width / heads where the file does not say it,
     bool scales;                       // the file says what embeddings and others are multiplied by
     bool logit_factor;                 // and logits are multiplied by logit_scale, not divided
     // Where it does not say it: MiniCPM's, whose logits are divided by width / this. 0: 1 each.
@@ -206,6 +207,7 @@ struct hearth_arch {
     bool logit_cap;          // same: the file says how large,
     float logit_cap_unsaid, score_cap_unsaid; // or else it is this; score_cap_unsaid 0: there is no score_cap
     float attn_scale;                         // same; 0: 1 over the root of a head's elements
+    bool xielu;              // activations are xIELU, whose numbers the file says (struct hearth_xielu)
     bool dense_beside;       // feed_forward_length is that of a part that all tokens use, beside experts
     bool router_root;        // the router's products are divided by the root of the width
     bool token_gives;        // tokens may give each layer something beside the stream
@@ -241,19 +243,20 @@ struct hearth_arch {
     const struct hearth_binding *globals, *layer; // each ends with a NULL name
 };
 
-extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_arcee, hearth_arch_bailingmoe,
-    hearth_arch_bailingmoe2, hearth_arch_bamboo, hearth_arch_cohere2, hearth_arch_command_r,
-    hearth_arch_deepseek, hearth_arch_deepseek2, hearth_arch_dots1, hearth_arch_ernie, hearth_arch_ernie_moe,
-    hearth_arch_exaone, hearth_arch_exaone4, hearth_arch_exaone_moe, hearth_arch_falcon,
-    hearth_arch_falcon_h1, hearth_arch_gemma, hearth_arch_gemma2, hearth_arch_gemma3, hearth_arch_gemma4,
-    hearth_arch_glm4, hearth_arch_glm4moe, hearth_arch_gptneox, hearth_arch_gptoss, hearth_arch_granite,
-    hearth_arch_granitehybrid, hearth_arch_granitemoe, hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe,
-    hearth_arch_hy_v3, hearth_arch_internlm2, hearth_arch_kimi_linear, hearth_arch_laguna, hearth_arch_lfm2,
-    hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_llama4, hearth_arch_mimo2, hearth_arch_minicpm,
-    hearth_arch_minimax_m2, hearth_arch_mistral3, hearth_arch_mistral4, hearth_arch_nemotron,
-    hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe, hearth_arch_olmo2, hearth_arch_olmoe, hearth_arch_opt,
-    hearth_arch_orion, hearth_arch_phi2, hearth_arch_phi3, hearth_arch_qwen2, hearth_arch_qwen2moe,
-    hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next,
+extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_apertus, hearth_arch_arcee,
+    hearth_arch_bailingmoe, hearth_arch_bailingmoe2, hearth_arch_bamboo, hearth_arch_cohere2,
+    hearth_arch_command_r, hearth_arch_deepseek, hearth_arch_deepseek2, hearth_arch_dots1, hearth_arch_ernie,
+    hearth_arch_ernie_moe, hearth_arch_exaone, hearth_arch_exaone_moe, hearth_arch_exaone4,
+    hearth_arch_falcon, hearth_arch_falcon_h1, hearth_arch_gemma, hearth_arch_gemma2, hearth_arch_gemma3,
+    hearth_arch_gemma4, hearth_arch_glm4, hearth_arch_glm4moe, hearth_arch_gptoss, hearth_arch_gptneox,
+    hearth_arch_granite, hearth_arch_granitehybrid, hearth_arch_granitemoe, hearth_arch_hunyuan_dense,
+    hearth_arch_hunyuan_moe, hearth_arch_hy_v3, hearth_arch_internlm2, hearth_arch_kimi_linear,
+    hearth_arch_laguna, hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_llama4,
+    hearth_arch_mimo2, hearth_arch_minicpm, hearth_arch_minicpm3, hearth_arch_minimax_m2,
+    hearth_arch_mistral3, hearth_arch_mistral4, hearth_arch_nemotron, hearth_arch_nemotron_h,
+    hearth_arch_nemotron_h_moe, hearth_arch_olmo2, hearth_arch_olmoe, hearth_arch_opt, hearth_arch_orion,
+    hearth_arch_phi2, hearth_arch_phi3, hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen3,
+    hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next,
     hearth_arch_qwen4exp, hearth_arch_seed_oss, hearth_arch_smallthinker, hearth_arch_smollm3,
     hearth_arch_stablelm, hearth_arch_starcoder2, hearth_arch_step35;
 

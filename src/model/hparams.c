@@ -31,8 +31,10 @@ static int read_latent(const struct reader *r, const struct hearth_arch *arch, s
         rc = read_range(r, "rope.dimension_count", true, 2, 4096, &rot);
     if (!rc)
         rc = read_range(r, "attention.key_length", true, 1, 1 << 17, &cache_key);
+    cache_value = arch->value_unsaid ? hp->n_embd / hp->n_head : 0;
     if (!rc)
-        rc = read_range(r, "attention.value_length", !arch->rec_each, 1, 1 << 17, &cache_value);
+        rc = read_range(r, "attention.value_length", !arch->rec_each && !arch->value_unsaid, 1, 1 << 17,
+                        &cache_value);
     if (arch->rec_each) // such files have something else there, or nothing
         cache_value = l->rank;
     key = cache_key, value = cache_value;

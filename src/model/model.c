@@ -264,6 +264,8 @@ static int open_weights(struct hearth_model *m, const struct hearth_model_params
     if (!m->weights.layers)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for %d layers", m->hp.n_layer);
     rc = hearth_model_bind(m, err);
+    if (!rc)
+        rc = hearth_xielu_read(m, err);
     if (!rc && params->n_adapters)
         rc = hearth_adapters_open(m, params->adapters, params->n_adapters, err);
     if (!rc && m->load.ram)
@@ -330,6 +332,7 @@ uint64_t hearth_model_memory(const struct hearth_model *m)
     return sizeof *m + hearth_gguf_memory(m->gguf) + hearth_vocab_memory(m->vocab) +
            m->n_items * sizeof *m->items + layers * sizeof *m->weights.layers +
            (m->always ? spaces * sizeof *m->always : 0) + (m->crossover ? spaces * sizeof *m->crossover : 0) +
+           (m->xielu ? layers * sizeof *m->xielu : 0) +
            (m->magnitudes ? layers * HEARTH_MAGNITUDES * sizeof *m->magnitudes : 0) +
            (m->pack ? layers * sizeof *m->pack->layers : 0) + hearth_adapters_memory(m->adapters);
 }
@@ -354,6 +357,7 @@ void hearth_model_close(struct hearth_model **model)
     free(m->always);
     free(m->crossover);
     free(m->magnitudes);
+    free(m->xielu);
     free(m->path);
     free(m->name_text);
     free(m->arch_text);

@@ -563,6 +563,15 @@ struct hearth_load_options {
 
 struct hearth_adapters;
 
+// "Deriving Activation Functions Using Integration", arXiv 2411.13010: up * (a up + b) above 0, else (exp(min(up, eps)) - 1
+// - up) * n + b up.
+struct hearth_xielu {
+    float a, n, b, eps;
+};
+
+// Reads those of all layers, if the architecture has them, to m->xielu.
+int hearth_xielu_read(struct hearth_model *m, struct hearth_error *err);
+
 struct hearth_model {
     struct hearth_model_info info;
     const struct hearth_arch *arch;
@@ -582,9 +591,10 @@ struct hearth_model {
     struct hearth_shared *shared; // NULL: without a budget
 
     // Indexed by space, layer * max(1, n_expert) + expert. NULL: not in the file.
-    uint32_t *always;  // neurons [0, always) are computed without asking the predictor
-    float *crossover;  // share of a space's neurons above which dense products are faster
-    float *magnitudes; // [n_layer x HEARTH_MAGNITUDES], by layer; see hearth_magnitude_at()
+    uint32_t *always;           // neurons [0, always) are computed without asking the predictor
+    float *crossover;           // share of a space's neurons above which dense products are faster
+    struct hearth_xielu *xielu; // [n_layer]; NULL: activations are those that hp says
+    float *magnitudes;          // [n_layer x HEARTH_MAGNITUDES], by layer; see hearth_magnitude_at()
 
     struct hearth_region image; // all weights; empty when they are streamed
     char *path, *type_text, *arch_text, *name_text;

@@ -41,7 +41,7 @@ enum { MADE_VOCAB = 272, MADE_EXPERTS = 6, MADE_USED = 2, MADE_CTX = 256, MADE_R
 
 // One metadata entry: a number ('u', 'f'), a bool ('b'), text ('s'), or a number for each layer,
 // always the same ('a'), one more each ('d') or MADE_F more each ('w'). `key` is without "<arch>.", which only
-// keys that begin with "hearth." lack in the file, too.
+// keys that begin with "hearth." or "xielu." lack in the file, too.
 struct made_kv {
     const char *key;
     char kind;
@@ -392,7 +392,7 @@ static inline void made_put_kv(struct hearth_gguf_writer *w, const struct made *
     char key[128];
     if (made->without && !strcmp(made->without, kv.key))
         return;
-    const bool own = !strncmp(kv.key, "hearth.", 7);
+    const bool own = !strncmp(kv.key, "hearth.", 7) || !strncmp(kv.key, "xielu.", 6);
     snprintf(key, sizeof key, "%s%s%s", own ? "" : made->arch, own ? "" : ".", kv.key);
     if (kv.kind == 'u')
         MADE_OK(hearth_gguf_put_u32(w, key, (uint32_t)kv.number, &err));

@@ -21,6 +21,20 @@ class OrionForCausalLM(tf.LlamaForCausalLM):
             setattr(module, name, torch.nn.LayerNorm(config.hidden_size, eps=config.rms_norm_eps))
 
 
+# Of the activations of apertus, by layer: what they have beside a function. With these, transformers' parameters are filled.
+XIELU = {"alpha_p": [0.4, 1.1], "alpha_n": [-0.3, 0.7], "beta": [0.5, 0.5], "eps": [-1e-6, -1e-6]}
+
+
+class ApertusForCausalLM(tf.ApertusForCausalLM):
+    """With the activations above, whatever the parameters are."""
+
+    def forward(self, *args, **kwargs):
+        for i, layer in enumerate(self.model.layers):
+            for key, values in XIELU.items():
+                getattr(layer.mlp.act_fn, key).data = torch.tensor(values[i], dtype=self.dtype)
+        return super().forward(*args, **kwargs)
+
+
 def models(text, other, grouped, windows, plain, yarn):
     """{name: (GGUF architecture, class of transformers, its configuration, text)}, of what make_archs.py has in common."""
     third = text.replace("wife", "son")
@@ -67,13 +81,22 @@ def models(text, other, grouped, windows, plain, yarn):
             dict(layers, use_parallel_residual=False, rope_parameters=dict(plain, partial_rotary_factor=0.25)), other,
         ),
         "orion": ("orion", OrionForCausalLM, grouped, text),
+        "apertus": ("apertus", ApertusForCausalLM, dict(grouped, rope_parameters=plain), text),
+        "minicpm3": (
+            "minicpm3", tf.MiniCPM3ForCausalLM,
+            dict(grouped, tie_word_embeddings=True, rms_norm_eps=1e-5, num_key_value_heads=4, q_lora_rank=64, kv_lora_rank=64,
+                 qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=16, max_position_embeddings=512,
+                 rope_parameters={"rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": 512,
+                                  "short_factor": [1.0 + 0.2 * i for i in range(8)], "long_factor": [3.0 + i for i in range(8)]}),
+            text,
+        ),
         "minicpm": ("minicpm", tf.GraniteForCausalLM, dict(grouped, **scales), third),
     }  # fmt: skip
 
 
 ARCHS = (
     "gemma", "gemma2", "command-r", "cohere2", "olmo2", "exaone", "exaone4", "internlm2", "starcoder2", "stablelm", "nemotron",
-    "arcee", "phi2", "gptneox", "orion", "minicpm",
+    "arcee", "phi2", "gptneox", "orion", "minicpm", "minicpm3", "apertus",
 )  # fmt: skip
 ADJACENT = ("internlm2", "arcee", "minicpm")  # rows of queries and keys are in the order of adjacent pairs
 BEHIND = ("gemma2", "olmo2", "exaone4")  # the norm called post_attention_layernorm is behind attention
@@ -84,6 +107,9 @@ NAMES = {
     "attn_q_norm": ("self_attn.q_norm",), "attn_k_norm": ("self_attn.k_norm",),
     "attn_output": ("self_attn.o_proj", "self_attn.dense", "attention.dense"), "ffn_gate": ("mlp.gate_proj",),
     "ffn_up": ("mlp.up_proj", "mlp.c_fc", "mlp.fc1", "mlp.dense_h_to_4h"),
+    "attn_q_a": ("self_attn.q_a_proj",), "attn_q_a_norm": ("self_attn.q_a_layernorm",), "attn_q_b": ("self_attn.q_b_proj",),
+    "attn_kv_a_mqa": ("self_attn.kv_a_proj_with_mqa",), "attn_kv_a_norm": ("self_attn.kv_a_layernorm",),
+    "attn_kv_b": ("self_attn.kv_b_proj",),
     "ffn_down": ("mlp.down_proj", "mlp.c_proj", "mlp.fc2", "mlp.dense_4h_to_h"), "post_ffw_norm": ("post_feedforward_layernorm",),
 }  # fmt: skip
 GLOBALS = {
@@ -101,6 +127,8 @@ def rename(out, sd, to, source, names):
 
 def layer(out, sd, arch, cfg, i):
     source, to = f"{'gpt_neox' if arch == 'gptneox' else 'model'}.layers.{i}.", f"blk.{i}."
+    if arch == "apertus":
+        rename(out, sd, to, source, {"attn_norm": ("attention_layernorm",), "ffn_norm": ("feedforward_layernorm",)})
     norms = {"post_attention_norm" if arch in BEHIND else "ffn_norm": ("post_attention_layernorm",)}
     rename(out, sd, to, source, NAMES | norms | ({"ffn_norm": ("pre_feedforward_layernorm",)} if arch == "gemma2" else {}))
     heads = {"q": cfg.num_attention_heads, "k": getattr(cfg, "num_key_value_heads", 0)}
@@ -127,6 +155,13 @@ def tensors(arch, cfg, sd):
     return out
 
 
+def tables(arch, cfg):
+    """Tensors that are no weights of the model in transformers."""
+    if arch != "minicpm3":
+        return {}
+    return {f"rope_factors_{kind}.weight": cfg.rope_parameters[kind + "_factor"] for kind in ("short", "long")}
+
+
 def add(w, name, arch, cfg):
     """Settings as metadata."""
     w.add_context_length(cfg.max_position_embeddings)
@@ -137,6 +172,16 @@ def add(w, name, arch, cfg):
     if arch != "gptneox":
         w.add_head_count_kv(cfg.num_key_value_heads)
     dim = getattr(cfg, "head_dim", None) or cfg.hidden_size // cfg.num_attention_heads
+    if arch == "minicpm3":  # whose files do not say the scales, nor how large values are
+        w.add_q_lora_rank(cfg.q_lora_rank)
+        w.add_kv_lora_rank(cfg.kv_lora_rank)
+        w.add_key_length(cfg.qk_nope_head_dim + cfg.qk_rope_head_dim)
+        w.add_rope_dimension_count(cfg.qk_rope_head_dim)
+        w.add_layer_norm_rms_eps(cfg.rms_norm_eps)
+        return
+    if arch == "apertus":
+        for key, values in XIELU.items():
+            w.add_array(f"xielu.{key}", values)
     if dim != cfg.hidden_size // cfg.num_attention_heads or arch in ("gemma", "gemma2"):
         w.add_key_length(dim)
         w.add_value_length(dim)

@@ -945,6 +945,8 @@ def write_gguf(path, name, arch, model, tensors, kind):
 
 def tables_of(name, cfg):
     """Tensors that are no weights of the model in transformers."""
+    if name == "minicpm3":
+        return archs_dense.tables(name, cfg)
     if name == "phi3-long":
         return {f"rope_factors_{kind}.weight": cfg.rope_parameters[kind + "_factor"] for kind in ("short", "long")}
     if name.startswith("gemma4"):
