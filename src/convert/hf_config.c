@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Hyper-parameters: read from config.json, written under GGUF's keys.
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -149,9 +148,6 @@ static int read_yarn(struct hearth_hf_model *m, const json_t *rope, struct heart
     int rc = read_mscale(m, rope, err);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !rc; i++)
         rc = hearth_json_f64(&m->config, rope, numbers[i].key, false, numbers[i].out, err);
-    // transformers takes the attention factor as it is; GGUF multiplies it with what YaRN itself gives.
-    if (!rc && m->attn_factor > 0 && m->rope_factor > 1)
-        m->attn_factor /= 1.0 + 0.1 * log(m->rope_factor);
     return rc;
 }
 

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#define HEARTH_NUMERIC_LAW 2
+#define HEARTH_NUMERIC_LAW 3
 // Beside the number, in files of sessions with a device that may have other numbers than the law's.
 #define HEARTH_LAW_INEXACT (UINT32_C(1) << 31)
 

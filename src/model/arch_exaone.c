@@ -37,6 +37,7 @@ static const struct hearth_binding layer_4[] = {
 
 const struct hearth_arch hearth_arch_exaone = {
     .name = "exaone",
+    .any_eps = true,
     .positions = HEARTH_POS_ROPE_NEOX,
     .activation = HEARTH_ACT_SILU,
     .globals = globals,

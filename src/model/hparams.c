@@ -517,10 +517,12 @@ static int read_yarn(const struct reader *r, const struct hearth_arch *arch, str
         rc = read_float(r, "rope.scaling.yarn_beta_fast", false, 1e-6f, 1e6f, &y->beta_fast);
     if (!rc)
         rc = read_float(r, "rope.scaling.yarn_beta_slow", false, 1e-6f, 1e6f, &y->beta_slow);
-    float attn = 1.0f;
+    // Where a file says what cosines and sines are multiplied by, that is all of it: transformers' attention_factor, which
+    // converters write as it is, once under the other name.
+    const bool given = hearth_gguf_find(r->g, key_of(r, "rope.scaling.yarn_attn_factor").text) ||
+                       hearth_gguf_find(r->g, key_of(r, "rope.scaling.attn_factor").text);
     if (!rc)
-        rc = read_float(r, "rope.scaling.yarn_attn_factor", false, 1e-6f, 1e6f, &attn);
-    hp->rope_attn *= attn;
+        rc = read_float(r, "rope.scaling.yarn_attn_factor", false, 1e-6f, 1e6f, &hp->rope_attn);
     if (y->share <= 0 || factor <= 1.0f)
         return rc;
     // What the paper multiplies cosines and sines by, models with latent attention multiply scores by, and
@@ -533,7 +535,7 @@ static int read_yarn(const struct reader *r, const struct hearth_arch *arch, str
     const double usual = 1.0 + 0.1 * log((double)factor);
     if (by_log > 0 && arch->latent)
         hp->attn_scale *= scale * scale;
-    else
+    else if (!given)
         hp->rope_attn *= (float)(usual / (1.0 + 0.1 * (double)by_log * log((double)factor)));
     return rc;
 }

@@ -60,7 +60,8 @@ def models(text, other, grouped, windows, plain, yarn):
         "olmo2": ("olmo2", tf.Olmo2ForCausalLM, grouped, other),
         "olmo3": (
             "olmo2", tf.Olmo3ForCausalLM,
-            dict(narrow, num_hidden_layers=4, rope_parameters={"full_attention": yarn, "sliding_attention": plain}), text * 2,
+            dict(narrow, num_hidden_layers=4,
+                 rope_parameters={"full_attention": dict(yarn, attention_factor=1.3), "sliding_attention": plain}), other * 2,
         ),
         "exaone": ("exaone", tf.LlamaForCausalLM, grouped, text),
         "exaone4": ("exaone4", tf.Exaone4ForCausalLM, dict(grouped, sliding_window=None, head_dim=16, layer_types=["full_attention"] * 2), text),
@@ -203,6 +204,7 @@ def add(w, name, arch, cfg):
         w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         w.add_rope_scaling_factor(yarn["factor"])
         w.add_rope_scaling_orig_ctx_len(yarn["original_max_position_embeddings"])
+        w.add_rope_scaling_yarn_attn_factor(yarn["attention_factor"])
     if arch == "gemma2":
         w.add_attn_logit_softcapping(cfg.attn_logit_softcapping)
         w.add_final_logit_softcapping(cfg.final_logit_softcapping)
