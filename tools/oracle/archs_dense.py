@@ -61,7 +61,7 @@ def models(text, other, grouped, windows, plain, yarn):
         "olmo3": (
             "olmo2", tf.Olmo3ForCausalLM,
             dict(narrow, num_hidden_layers=4,
-                 rope_parameters={"full_attention": dict(yarn, attention_factor=1.3), "sliding_attention": plain}), other * 2,
+                 rope_parameters={"full_attention": dict(yarn, attention_factor=1.3), "sliding_attention": plain}), (other * 2)[:-4],
         ),
         "exaone": ("exaone", tf.LlamaForCausalLM, grouped, text),
         "exaone4": ("exaone4", tf.Exaone4ForCausalLM, dict(grouped, sliding_window=None, head_dim=16, layer_types=["full_attention"] * 2), text),
