@@ -114,6 +114,17 @@ static void put_in_order(struct hearth_batch *b)
     }
 }
 
+static void sort_by_position(struct hearth_batch *b)
+{
+    b->firsts[0] = 0;
+    for (int i = 0; i < b->n_seqs; i++)
+        b->firsts[i + 1] = b->firsts[i] + b->counts[i];
+    for (int row = 0; row < b->n; row++) {
+        const int seq = b->index[b->rows[row].seq];
+        b->sorted[b->firsts[seq] + b->rows[row].pos - b->changes[seq].pos] = row;
+    }
+}
+
 // Rows that want logits, class by class, each class in the caller's order.
 static void list_wanted(struct hearth_batch *b)
 {
@@ -188,12 +199,23 @@ int hearth_batch_take_again(struct hearth_batch *b, struct hearth_kv *kv, int se
         return rc;
     }
     b->n = n;
+    b->keeps = false;
     b->again = true;
     b->kept = kept;
     lay_out_classes(b);
     put_in_order(b);
+    sort_by_position(b);
     list_wanted(b);
     return HEARTH_OK;
+}
+
+// A sequence with one step is not cut before another evaluation.
+static bool keeps_steps(const struct hearth_batch *b, const struct hearth_kv *kv)
+{
+    bool several = false;
+    for (int i = 0; i < b->n_seqs; i++)
+        several = several || b->changes[i].n_steps > 1;
+    return several && kv->states.keeps;
 }
 
 int hearth_batch_take(struct hearth_batch *b, struct hearth_kv *kv, const struct hearth_batch_limits *limits,
@@ -211,11 +233,13 @@ int hearth_batch_take(struct hearth_batch *b, struct hearth_kv *kv, const struct
         return rc;
     }
     b->n = n;
+    b->keeps = keeps_steps(b, kv);
     b->again = false;
     b->kept = -1;
     hearth_states_forget(&kv->states);
     lay_out_classes(b);
     put_in_order(b);
+    sort_by_position(b);
     list_wanted(b);
     list_states(b);
     return HEARTH_OK;
@@ -259,21 +283,10 @@ int hearth_batch_check_seqs(struct hearth_batch *b, const struct hearth_kv *kv, 
     return rc;
 }
 
-void hearth_batch_order(const struct hearth_batch *b, int *order, int *firsts)
-{
-    firsts[0] = 0;
-    for (int i = 0; i < b->n_seqs; i++)
-        firsts[i + 1] = firsts[i] + b->counts[i];
-    for (int row = 0; row < b->n; row++) {
-        const int seq = b->index[b->rows[row].seq];
-        order[firsts[seq] + b->rows[row].pos - b->changes[seq].pos] = row;
-    }
-}
-
 void hearth_batch_commit(struct hearth_batch *b, struct hearth_kv *kv)
 {
     hearth_states_commit(&kv->states, b->changes, b->n_seqs);
-    if (!b->again)
+    if (b->keeps)
         hearth_states_keep(&kv->states, b->changes, b->n_seqs);
     for (int i = 0; i < b->n && !b->again; i++)
         hearth_kv_seq_append(kv, b->from[i].seq, &b->from[i].token, 1, b->from[i].phase);
@@ -299,6 +312,8 @@ void hearth_batch_lay_out(struct hearth_batch *b, const struct hearth_batch_limi
     b->rows = hearth_arena_take(a, t, sizeof *b->rows);
     b->from = hearth_arena_take(a, t, sizeof *b->from);
     b->order = hearth_arena_take(a, t, sizeof *b->order);
+    b->sorted = hearth_arena_take(a, t, sizeof *b->sorted);
+    b->firsts = hearth_arena_take(a, s + 1, sizeof *b->firsts);
     b->seqs = hearth_arena_take(a, s, sizeof *b->seqs);
     b->counts = hearth_arena_take(a, s, sizeof *b->counts);
     b->changes = hearth_arena_take(a, s, sizeof *b->changes);

@@ -20,9 +20,13 @@ struct hearth_batch {
 
     struct hearth_batch_row *from; // [T] the caller's
     int *order;                    // [T] where each of the caller's rows is
-    int *seqs, *counts;            // [S] the sequences, and rows of each
+    // Each sequence's rows by position, as it may have some of both classes: sorted[firsts[i] + k] is the k-th row of
+    // sequence seqs[i].
+    int *sorted, *firsts; // [T] [S + 1]
+    int *seqs, *counts;   // [S] the sequences, and rows of each
     int n_seqs;
     struct hearth_state_change *changes; // [S] what becomes of their states
+    bool keeps; // inputs of recurrent layers are to be kept of its steps: some sequence has several
     bool again; // the rows were evaluated before, and are for the sake of their sequence's state
     int kept; // the step of that evaluation whose inputs of recurrent layers are the first row's; -1: they are not kept
     int *index; // [S] a sequence's place in seqs; -1: it has no row
@@ -77,10 +81,6 @@ int hearth_batch_take_again(struct hearth_batch *b, struct hearth_kv *kv, int se
 void hearth_batch_commit(struct hearth_batch *b, struct hearth_kv *kv);
 // The evaluation has failed: sequences are as they were.
 void hearth_batch_drop(struct hearth_batch *b, struct hearth_kv *kv);
-
-// Each sequence's rows by position, as it may have some of both classes: order[firsts[i] + k] [T] is the k-th row of
-// sequence seqs[i], firsts [S + 1].
-void hearth_batch_order(const struct hearth_batch *b, int *order, int *firsts);
 
 // Has the logits of the caller's row `from`, which wants them, read as row 0's.
 static inline void hearth_batch_answer_first(struct hearth_batch *b, int from)

@@ -62,7 +62,7 @@ static void store_block(const struct job *j, int row, int worker)
               last = first + j->batch->counts[seq] - 1, tile = at.pos / HEARTH_KV_TILE;
     uint8_t *bytes = pin(kv, at.seq, tile);
     for (int pos = at.pos; pos <= last; pos++) {
-        const int own = w->order[w->firsts[seq] + pos - first];
+        const int own = j->batch->sorted[j->batch->firsts[seq] + pos - first];
         float *sum = hearth_kv_choice(kv, bytes, j->layer, pos % HEARTH_KV_TILE);
         memcpy(sum, hearth_row_of(w->k, own, (int)dim), dim * sizeof *sum);
         const float *before = pos % block ? sum - dim : NULL;
@@ -206,7 +206,6 @@ void hearth_choose(struct hearth_choose_work *w, const struct hearth_batch *b, i
 {
     const struct hearth_chooser *c = &w->c->hp->chooser;
     struct job j = {.work = w, .batch = b, .layer = layer, .cos_sin = cos_sin};
-    hearth_batch_order(b, w->order, w->firsts);
     hearth_parallel(w->c, prepare_task, &j, b->n);
     for (int row = 0; row < b->n; row++) {
         const int blocks = whole_blocks(w, row);
@@ -230,8 +229,7 @@ int hearth_choose_products(struct hearth_choose_work *w, struct hearth_rows rows
     return 2;
 }
 
-void hearth_choose_lay_out(struct hearth_choose_work *w, int max_rows, int max_steps, int max_seqs,
-                           struct hearth_arena *a)
+void hearth_choose_lay_out(struct hearth_choose_work *w, int max_rows, int max_steps, struct hearth_arena *a)
 {
     const struct hearth_hparams *hp = w->c->hp;
     const struct hearth_chooser *c = &hp->chooser;
@@ -248,8 +246,6 @@ void hearth_choose_lay_out(struct hearth_choose_work *w, int max_rows, int max_s
     w->counts = hearth_arena_take(a, t, sizeof *w->counts);
     w->blocks = hearth_arena_take_rows(a, chooses ? t : 0, steps, (size_t)c->most * sizeof *w->blocks);
     w->scores = hearth_arena_take(a, chooses ? (size_t)w->most_rows : 0, w->row_blocks * f32);
-    w->order = hearth_arena_take(a, t, sizeof *w->order);
-    w->firsts = hearth_arena_take(a, (size_t)max_seqs + 1, sizeof *w->firsts);
     w->products = hearth_arena_take(a, (size_t)n_workers, sizeof *w->products);
     w->turned = hearth_arena_take(a, (size_t)n_workers, sizeof *w->turned);
     for (int i = 0; i < n_workers; i++) {

@@ -29,12 +29,10 @@ struct hearth_choose_work {
     float **turned;        // [workers][n_rot] a block's rotation
     int most_rows;         // S
     size_t row_blocks;     // B
-    int *order, *firsts;   // hearth_batch_order()
 };
 
 // The caller sets what stands before the buffers. Nothing where positions are not chosen.
-void hearth_choose_lay_out(struct hearth_choose_work *w, int max_rows, int max_steps, int max_seqs,
-                           struct hearth_arena *a);
+void hearth_choose_lay_out(struct hearth_choose_work *w, int max_rows, int max_steps, struct hearth_arena *a);
 
 // The products of a class's rows that make queries and keys. Returns how many: 2, or 0.
 int hearth_choose_products(struct hearth_choose_work *w, struct hearth_rows rows, int layer,

@@ -32,7 +32,7 @@ static int token_before(const struct job *j, int row, int back)
     if (pos < 0)
         return -1;
     return pos < first ? hearth_kv_token(w->kv, at.seq, pos)
-                       : j->batch->tokens[w->order[w->firsts[seq] + pos - first]];
+                       : j->batch->tokens[j->batch->sorted[j->batch->firsts[seq] + pos - first]];
 }
 
 // The table's row for an n-gram of `size` tokens, the row's last.
@@ -121,7 +121,7 @@ static const float *input_at(const struct job *j, int seq, int i)
     const struct hearth_states *states = &w->kv->states;
     const int from = states->seqs[j->batch->seqs[seq]].from;
     if (i >= 0)
-        return wide_row(w, w->inputs, w->order[w->firsts[seq] + i]);
+        return wide_row(w, w->inputs, j->batch->sorted[j->batch->firsts[seq] + i]);
     return from < 0 ? NULL
                     : wide_row(w, hearth_state_grams(states, from), i + hearth_grams_kept(&w->c->hp->grams));
 }
@@ -174,7 +174,6 @@ void hearth_grams_add(struct hearth_grams_work *w, const struct hearth_batch *b,
 {
     const struct hearth_grams *g = &w->c->hp->grams;
     struct job j = {w, b, &w->c->weights->layers[g->layer], x};
-    hearth_batch_order(b, w->order, w->firsts);
     hearth_parallel(w->c, row_task, &j, b->n * g->n);
     for (int i = 0; i < b->n_classes; i++) {
         const struct hearth_rows rows = b->classes[i];
@@ -187,7 +186,7 @@ void hearth_grams_add(struct hearth_grams_work *w, const struct hearth_batch *b,
                       rows.n);
     }
     hearth_parallel(w->c, gate_task, &j, b->n);
-    for (int i = 0; i < b->n_classes && w->max_kept && !b->again; i++)
+    for (int i = 0; i < b->n_classes && b->keeps; i++)
         if (b->classes[i].phase == HEARTH_PHASE_STEP)
             memcpy(w->kept, wide_row(w, w->inputs, b->classes[i].first),
                    (size_t)b->classes[i].n * (size_t)hearth_stream_width(w->c->hp) * sizeof *w->kept);
@@ -198,7 +197,6 @@ void hearth_grams_add(struct hearth_grams_work *w, const struct hearth_batch *b,
 void hearth_grams_again(struct hearth_grams_work *w, const struct hearth_batch *b)
 {
     struct job j = {.work = w, .batch = b};
-    hearth_batch_order(b, w->order, w->firsts);
     memcpy(w->inputs, wide_row(w, w->kept, b->kept),
            (size_t)b->n * (size_t)hearth_stream_width(w->c->hp) * sizeof *w->kept);
     hearth_parallel(w->c, keep_task, &j, b->n_seqs);
@@ -219,10 +217,7 @@ void hearth_grams_lay_out(struct hearth_grams_work *w, int max_rows, int max_ste
     w->values = hearth_arena_take_rows(a, t, steps, (size_t)hp->n_embd * f32);
     w->inputs = hearth_arena_take_rows(a, t, steps, wide);
     w->sums = hearth_arena_take_rows(a, t, steps, wide);
-    w->max_kept = max_steps > max_seqs ? max_steps : 0;
-    w->kept = hearth_arena_take(a, (size_t)w->max_kept, wide);
-    w->order = hearth_arena_take(a, t, sizeof *w->order);
-    w->firsts = hearth_arena_take(a, (size_t)max_seqs + 1, sizeof *w->firsts);
+    w->kept = hearth_arena_take(a, max_steps > max_seqs ? steps : 0, wide);
     w->row = hearth_arena_take(a, (size_t)n_workers, sizeof *w->row);
     for (int i = 0; i < n_workers; i++) {
         uint8_t *row = hearth_arena_take(a, 1, hearth_type_bytes(HEARTH_TYPE_F32, (uint64_t)g->dim));

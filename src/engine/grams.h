@@ -24,10 +24,8 @@ struct hearth_grams_work {
     float *values; // [T x E]
     float *inputs; // [T x G E] of the convolution; before that the streams, normed
     float *sums;   // [T x G E] of the convolution
-    int max_kept;
-    float *kept; // [max_kept x G E] inputs of the last evaluation's steps, as in struct hearth_recurrent_work
-    int *order, *firsts; // hearth_batch_order()
-    uint8_t **row;       // [workers] of the table, where its rows come from the file
+    float *kept;   // [steps x G E] inputs of the last evaluation's steps, as in struct hearth_recurrent_work
+    uint8_t **row; // [workers] of the table, where its rows come from the file
 };
 
 // The caller sets what stands before the buffers. Nothing where the model has no n-grams.

@@ -30,7 +30,7 @@ static bool is_alone(const struct hearth_recurrence *r)
 // The i-th token of a sequence of the batch.
 static int row_of(const struct job *j, int seq, int i)
 {
-    return j->work->order[j->work->firsts[seq] + i];
+    return j->batch->sorted[j->batch->firsts[seq] + i];
 }
 
 static const struct hearth_state_seq *state_of(const struct job *j, int seq)
@@ -85,7 +85,7 @@ static void delta_task(void *arg, int task, int worker)
         return;
     float *to;
     const float *from = rows_of_state(j, seq, head, first, n, &to);
-    for (int i = 0; i < w->firsts[seq + 1] - w->firsts[seq]; i++) {
+    for (int i = 0; i < j->batch->counts[seq]; i++) {
         const int row = row_of(j, seq, i);
         float *mixed = mixed_row(w, row), *v = mixed + (size_t)(2 * r->n_keys + head) * dim + first;
         const float *q = mixed + (size_t)hearth_key_head_of(r, head) * dim;
@@ -121,7 +121,7 @@ static void convolve(const struct job *j, int seq, int at, int channel, int n)
     const float *weights = whole ? l->rec_conv.data : parts[channel / r->n_values]->data;
     const float *bias = hearth_vector_of(&l->rec_conv_b);
     const int first = whole ? channel : channel % r->n_values;
-    const int kept = r->n_taps - 1, count = w->firsts[seq + 1] - w->firsts[seq];
+    const int kept = r->n_taps - 1, count = j->batch->counts[seq];
     const size_t bytes = (size_t)n * sizeof(float);
     struct taps t;
     for (int i = 0; i < r->n_taps; i++)
@@ -167,7 +167,7 @@ static void convolve_head(const struct job *j, int task)
     const size_t dim = (size_t)r->dim;
     for (int c = 0; c < r->dim; c += CHANNELS)
         convolve(j, seq, head * r->dim + c, head * r->dim + c, r->dim - c < CHANNELS ? r->dim - c : CHANNELS);
-    for (int i = 0; i < w->firsts[seq + 1] - w->firsts[seq]; i++) {
+    for (int i = 0; i < j->batch->counts[seq]; i++) {
         float *x = mixed_row(w, row_of(j, seq, i)) + (size_t)head * dim;
         kernels->activate(x, dim, HEARTH_ACT_SILU);
         if (head < 2 * r->n_keys)
@@ -244,8 +244,7 @@ static void conv_task(void *arg, int task, int worker)
     const struct hearth_recurrent_work *w = j->work;
     const struct hearth_recurrence *r = &w->c->hp->recurrence;
     const int seq = task / j->n_parts, channel = task % j->n_parts * CHANNELS, width = r->n_channels,
-              n = width - channel < CHANNELS ? width - channel : CHANNELS,
-              count = w->firsts[seq + 1] - w->firsts[seq];
+              n = width - channel < CHANNELS ? width - channel : CHANNELS, count = j->batch->counts[seq];
     if (given_up(j))
         return;
     for (int i = 0; i < count; i++) {
@@ -305,7 +304,7 @@ static void prepare_scan_task(void *arg, int task, int worker)
     const int seq = task / parts, channel = task % parts * CHANNELS, left = r->n_channels - channel,
               n = left < CHANNELS ? left : CHANNELS;
     convolve(j, seq, r->n_values + channel, channel, n);
-    for (int i = 0; i < w->firsts[seq + 1] - w->firsts[seq]; i++)
+    for (int i = 0; i < j->batch->counts[seq]; i++)
         w->c->kernels->activate(mixed_row(w, row_of(j, seq, i)) + r->n_values + channel, (size_t)n,
                                 HEARTH_ACT_SILU);
 }
@@ -326,7 +325,7 @@ static void scan_task(void *arg, int task, int worker)
         return;
     float *to;
     const float *from = rows_of_state(j, seq, head, first, n, &to);
-    for (int i = 0; i < w->firsts[seq + 1] - w->firsts[seq]; i++) {
+    for (int i = 0; i < j->batch->counts[seq]; i++) {
         const int row = row_of(j, seq, i), at = head * r->dim + first;
         const float *v = mixed_row(w, row) + r->n_values + at, *k = keys_of(w, row, head);
         float *out = hearth_row_of(w->gate, row, r->n_values) + at;
@@ -435,7 +434,6 @@ static void change_states(struct job *j)
     struct hearth_recurrent_work *w = j->work;
     const struct hearth_batch *b = j->batch;
     const struct hearth_recurrence *r = &w->c->hp->recurrence;
-    hearth_batch_order(b, w->order, w->firsts);
     if (r->kind == HEARTH_RECURRENCE_SCAN) {
         scan(j);
         return;
@@ -452,7 +450,7 @@ static void change_states(struct job *j)
 void hearth_recurrent_mix(struct hearth_recurrent_work *w, const struct hearth_batch *b, int layer)
 {
     struct job j = job_of(w, b, layer);
-    if (w->max_kept && !b->again)
+    if (b->keeps)
         keep(&j);
     change_states(&j);
     const struct hearth_recurrence *r = &w->c->hp->recurrence;
@@ -551,8 +549,6 @@ void hearth_recurrent_lay_out(struct hearth_recurrent_work *w, int max_rows, int
     const size_t kept = (size_t)w->max_kept * (size_t)r->n_layers;
     w->kept_mixed = hearth_arena_take(a, kept, (size_t)r->n_in * f32);
     w->kept_weights = hearth_arena_take(a, kept, (size_t)weights_of(r) * f32);
-    w->order = hearth_arena_take(a, t, sizeof *w->order);
-    w->firsts = hearth_arena_take(a, (size_t)max_seqs + 1, sizeof *w->firsts);
     w->norm_q = hearth_arena_take(a, dim, f32);
     w->norm_k = hearth_arena_take(a, dim, f32);
 }

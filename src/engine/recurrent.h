@@ -24,7 +24,6 @@ struct hearth_recurrent_work {
     float *low_fade, *low_gate; // [T x R] between the two steps of these and of gates
     float *beta;                // [T x H] how much of what is new comes in
     float *both;                // [T x 2 H] products of the two, where they come together
-    int *order, *firsts;        // hearth_batch_order()
     // Inputs of the last evaluation's steps, for sequences that are cut between them; max_kept 0: none are kept.
     int max_kept;
     float *kept_mixed;      // [layers x max_kept x I]

@@ -208,7 +208,7 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     hearth_recurrent_lay_out(&w->recurrent, s->limits.max_rows, s->limits.max_steps, s->limits.max_seqs, a);
     hearth_streams_lay_out(&w->streams, s->limits.max_rows, s->limits.max_steps, a);
     w->choose.inv_freq = w->inv_freq;
-    hearth_choose_lay_out(&w->choose, s->limits.max_rows, s->limits.max_steps, s->limits.max_seqs, a);
+    hearth_choose_lay_out(&w->choose, s->limits.max_rows, s->limits.max_steps, a);
     hearth_grams_lay_out(&w->grams, s->limits.max_rows, s->limits.max_steps, s->limits.max_seqs, a);
     const struct hearth_ffn_sizes sizes = {.max_rows = s->limits.max_rows,
                                            .max_steps = s->limits.max_steps,
