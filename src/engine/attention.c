@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/poison.h"
+#include "engine/gates.h"
 
 struct job {
     struct hearth_attention_work *work;
@@ -133,17 +134,6 @@ static void weigh_values(const struct work *x, const uint8_t *values, const stru
                                   (size_t)all.n, x->w->scores + (size_t)i * HEARTH_KV_TILE);
 }
 
-// Scores of a query with a tile's keys, capped: x becomes cap * tanh(x / cap), where tanh(y) = 2 sigmoid(2 y) - 1.
-static void cap_scores(const struct job *j, float *s, size_t n)
-{
-    const float cap = j->work->c->hp->score_cap, by = 2.0f * (j->scale / cap);
-    for (size_t i = 0; i < n; i++)
-        s[i] *= by;
-    j->work->c->kernels->activate(s, n, HEARTH_ACT_SIGMOID);
-    for (size_t i = 0; i < n; i++)
-        s[i] = fmaf(2.0f * cap, s[i], -cap);
-}
-
 // Whether queries may go past tiles in the kernels made for that.
 static bool has_kernels(const struct job *j)
 {
@@ -235,7 +225,7 @@ static void attend_tile(const struct work *x, int tile, struct tile_at at_tile)
         memset(p, 0, (size_t)before * sizeof *p);
         memset(p + before + n, 0, (size_t)(all.n - before - n) * sizeof *p);
         if (n && capped)
-            cap_scores(j, p + before, (size_t)n);
+            hearth_soft_cap(kernels, p + before, (size_t)n, j->scale, j->work->c->hp->score_cap);
         if (n)
             w->tile_max[i] =
                 kernels->softmax_tile(p + before, (size_t)n, capped ? 1.0f : j->scale, &w->tile_sum[i]);

@@ -767,7 +767,6 @@ struct cap_job {
     int n_chunks; // of a row
 };
 
-// x = cap * tanh(x / cap), where tanh(y) = 2 sigmoid(2 y) - 1
 static void cap_task(void *arg, int task, int worker)
 {
     (void)worker;
@@ -775,13 +774,8 @@ static void cap_task(void *arg, int task, int worker)
     const struct hearth_hparams *hp = &j->s->model->hp;
     const int at = task % j->n_chunks * CAP_CHUNK, left = hp->n_vocab - at;
     const int n = left < CAP_CHUNK ? left : CAP_CHUNK;
-    const float by = 2.0f / hp->logit_cap, cap = hp->logit_cap;
     float *x = hearth_row_of(j->s->work.logits, task / j->n_chunks, hp->n_vocab) + at;
-    for (int i = 0; i < n; i++)
-        x[i] *= by;
-    j->s->model->kernels.activate(x, (size_t)n, HEARTH_ACT_SIGMOID);
-    for (int i = 0; i < n; i++)
-        x[i] = fmaf(2.0f * cap, x[i], -cap);
+    hearth_soft_cap(&j->s->model->kernels, x, (size_t)n, 1.0f, hp->logit_cap);
 }
 
 void hearth_forward_norm(struct hearth_session *s, const int *wanted, int n)

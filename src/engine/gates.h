@@ -22,6 +22,18 @@ static inline void hearth_glu_within(const struct hearth_kernels *kernels, float
     }
 }
 
+// x = cap * tanh(by x / cap), where tanh(y) = 2 sigmoid(2 y) - 1
+static inline void hearth_soft_cap(const struct hearth_kernels *kernels, float *x, size_t n, float by,
+                                   float cap)
+{
+    const float inside = 2.0f * (by / cap);
+    for (size_t i = 0; i < n; i++)
+        x[i] *= inside;
+    kernels->activate(x, n, HEARTH_ACT_SIGMOID);
+    for (size_t i = 0; i < n; i++)
+        x[i] = fmaf(2.0f * cap, x[i], -cap);
+}
+
 // log(1 + e^x), as exact as f32 is.
 static inline float hearth_softplus(float x)
 {
