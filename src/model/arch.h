@@ -152,6 +152,31 @@ struct hearth_binding {
         HEARTH_LAYER("ffn_up_shexp.weight", ffn_up_shared, EMBD, FF_SHARED, SHARED),                         \
         HEARTH_LAYER("ffn_down_shexp.weight", ffn_down_shared, FF_SHARED, EMBD, SHARED)
 
+// Attention with a norm before it, and the norm before the feed-forward part: without biases, or with such as a file may
+// have.
+#define HEARTH_LAYER_ATTENTION                                                                               \
+    HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS), HEARTH_LAYER_QKV,                       \
+        HEARTH_LAYER("attn_output.weight", attn_out, Q, EMBD, ALWAYS),                                       \
+        HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS)
+#define HEARTH_LAYER_ATTENTION_BIASED                                                                        \
+    HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS), HEARTH_LAYER_QKV,                       \
+        HEARTH_LAYER_QKV_BIASES(OPTIONAL), HEARTH_LAYER("attn_output.weight", attn_out, Q, EMBD, ALWAYS),    \
+        HEARTH_LAYER("attn_output.bias", attn_out_b, EMBD, NONE, OPTIONAL),                                  \
+        HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS)
+
+// All of a layer with LayerNorm, and a feed-forward part without a gate.
+#define HEARTH_LAYER_UNGATED_BIASED                                                                          \
+    HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS),                                         \
+        HEARTH_LAYER("attn_norm.bias", attn_norm_b, EMBD, NONE, ALWAYS), HEARTH_LAYER_QKV,                   \
+        HEARTH_LAYER_QKV_BIASES(OPTIONAL), HEARTH_LAYER("attn_output.weight", attn_out, Q, EMBD, ALWAYS),    \
+        HEARTH_LAYER("attn_output.bias", attn_out_b, EMBD, NONE, OPTIONAL),                                  \
+        HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),                                       \
+        HEARTH_LAYER("ffn_norm.bias", ffn_norm_b, EMBD, NONE, ALWAYS),                                       \
+        HEARTH_LAYER("ffn_up.weight", ffn_up, EMBD, FF, ALWAYS),                                             \
+        HEARTH_LAYER("ffn_up.bias", ffn_up_b, FF, NONE, OPTIONAL),                                           \
+        HEARTH_LAYER("ffn_down.weight", ffn_down, FF, EMBD, ALWAYS),                                         \
+        HEARTH_LAYER("ffn_down.bias", ffn_down_b, EMBD, NONE, OPTIONAL)
+
 // A scan (Mamba-2).
 #define HEARTH_LAYER_SCAN                                                                                    \
     HEARTH_LAYER("ssm_in.weight", rec_in, EMBD, REC_IN, RECURS),                                             \

@@ -10,21 +10,23 @@ static const struct hearth_binding globals[] = {
     {0},
 };
 
+#define LATENT                                                                                               \
+    HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS),                                         \
+        HEARTH_LAYER("attn_q.weight", attn_q, EMBD, HEADS_QUERY, WHOLE_Q),                                   \
+        HEARTH_LAYER("attn_q_a.weight", attn_q_a, EMBD, Q_RANK, TWO_STEP_Q),                                 \
+        HEARTH_LAYER("attn_q_a_norm.weight", attn_q_a_norm, Q_RANK, NONE, TWO_STEP_Q),                       \
+        HEARTH_LAYER("attn_q_b.weight", attn_q_up, Q_RANK, HEADS_QUERY, TWO_STEP_Q),                         \
+        HEARTH_LAYER("attn_kv_a_mqa.weight", attn_kv_a, EMBD, LATENT_KEY, ALWAYS),                           \
+        HEARTH_LAYER("attn_kv_a_norm.weight", attn_kv_a_norm, LATENT, NONE, ALWAYS),                         \
+        HEARTH_LAYER("attn_kv_b.weight", attn_kv_up, LATENT, HEADS_BOTH, JOINT),                             \
+        HEARTH_LAYER("attn_k_b.weight", attn_k_up, STILL, LATENT, EACH_HEAD),                                \
+        HEARTH_LAYER("attn_v_b.weight", attn_v_up, LATENT, VALUE, EACH_HEAD),                                \
+        HEARTH_LAYER("attn_output.weight", attn_out, HEADS_VALUE, EMBD, ALWAYS),                             \
+        HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS), HEARTH_LAYER_GATED(LEADING),          \
+        HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS)
+
 static const struct hearth_binding layer[] = {
-    HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS),
-    HEARTH_LAYER("attn_q.weight", attn_q, EMBD, HEADS_QUERY, WHOLE_Q),
-    HEARTH_LAYER("attn_q_a.weight", attn_q_a, EMBD, Q_RANK, TWO_STEP_Q),
-    HEARTH_LAYER("attn_q_a_norm.weight", attn_q_a_norm, Q_RANK, NONE, TWO_STEP_Q),
-    HEARTH_LAYER("attn_q_b.weight", attn_q_up, Q_RANK, HEADS_QUERY, TWO_STEP_Q),
-    HEARTH_LAYER("attn_kv_a_mqa.weight", attn_kv_a, EMBD, LATENT_KEY, ALWAYS),
-    HEARTH_LAYER("attn_kv_a_norm.weight", attn_kv_a_norm, LATENT, NONE, ALWAYS),
-    HEARTH_LAYER("attn_kv_b.weight", attn_kv_up, LATENT, HEADS_BOTH, JOINT),
-    HEARTH_LAYER("attn_k_b.weight", attn_k_up, STILL, LATENT, EACH_HEAD),
-    HEARTH_LAYER("attn_v_b.weight", attn_v_up, LATENT, VALUE, EACH_HEAD),
-    HEARTH_LAYER("attn_output.weight", attn_out, HEADS_VALUE, EMBD, ALWAYS),
-    HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
-    HEARTH_LAYER_GATED(LEADING),
-    HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),
+    LATENT,
     HEARTH_LAYER("exp_probs_b.bias", ffn_choice_b, EXPERTS, NONE, OPTIONAL),
     HEARTH_LAYER_EXPERTS,
     HEARTH_LAYER_SHARED,
@@ -32,20 +34,7 @@ static const struct hearth_binding layer[] = {
 };
 
 static const struct hearth_binding layer_mistral4[] = {
-    HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS),
-    HEARTH_LAYER("attn_q.weight", attn_q, EMBD, HEADS_QUERY, WHOLE_Q),
-    HEARTH_LAYER("attn_q_a.weight", attn_q_a, EMBD, Q_RANK, TWO_STEP_Q),
-    HEARTH_LAYER("attn_q_a_norm.weight", attn_q_a_norm, Q_RANK, NONE, TWO_STEP_Q),
-    HEARTH_LAYER("attn_q_b.weight", attn_q_up, Q_RANK, HEADS_QUERY, TWO_STEP_Q),
-    HEARTH_LAYER("attn_kv_a_mqa.weight", attn_kv_a, EMBD, LATENT_KEY, ALWAYS),
-    HEARTH_LAYER("attn_kv_a_norm.weight", attn_kv_a_norm, LATENT, NONE, ALWAYS),
-    HEARTH_LAYER("attn_kv_b.weight", attn_kv_up, LATENT, HEADS_BOTH, JOINT),
-    HEARTH_LAYER("attn_k_b.weight", attn_k_up, STILL, LATENT, EACH_HEAD),
-    HEARTH_LAYER("attn_v_b.weight", attn_v_up, LATENT, VALUE, EACH_HEAD),
-    HEARTH_LAYER("attn_output.weight", attn_out, HEADS_VALUE, EMBD, ALWAYS),
-    HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
-    HEARTH_LAYER_GATED(LEADING),
-    HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),
+    LATENT,
     HEARTH_LAYER("ffn_gate_up_exps.weight", ffn_gate_up_exps, EMBD, FF_EXP_TWICE, MAYBE_EACH),
     HEARTH_LAYER_EXPERTS,
     HEARTH_LAYER_SHARED,

@@ -9,14 +9,7 @@ static const struct hearth_binding globals[] = {
 };
 
 static const struct hearth_binding layer[] = {
-    HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS),
-    HEARTH_LAYER_QKV,
-    HEARTH_LAYER("attn_output.weight", attn_out, Q, EMBD, ALWAYS),
-    HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
-    HEARTH_LAYER_GATED(ALWAYS),
-    HEARTH_LAYER_SPARSE,
-    HEARTH_LAYER_JUMP,
-    {0},
+    HEARTH_LAYER_ATTENTION, HEARTH_LAYER_GATED(ALWAYS), HEARTH_LAYER_SPARSE, HEARTH_LAYER_JUMP, {0},
 };
 
 static const struct hearth_binding layer_2[] = {

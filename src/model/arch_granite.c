@@ -21,15 +21,9 @@ static const struct hearth_binding layer[] = {
 };
 
 static const struct hearth_binding layer_moe[] = {
-    HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS),
-    HEARTH_LAYER_QKV,
-    HEARTH_LAYER("attn_output.weight", attn_out, Q, EMBD, ALWAYS),
-    HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
-    HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),
-    HEARTH_LAYER_EXPERTS,
-    HEARTH_LAYER_SHARED,
-    HEARTH_LAYER_SPARSE_EXPERTS,
-    {0},
+    HEARTH_LAYER_ATTENTION,      HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),
+    HEARTH_LAYER_EXPERTS,        HEARTH_LAYER_SHARED,
+    HEARTH_LAYER_SPARSE_EXPERTS, {0},
 };
 
 // With experts, or without any.

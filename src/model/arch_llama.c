@@ -11,12 +11,7 @@ static const struct hearth_binding globals[] = {
 };
 
 static const struct hearth_binding layer[] = {
-    HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS),
-    HEARTH_LAYER_QKV,
-    HEARTH_LAYER_QKV_BIASES(OPTIONAL),
-    HEARTH_LAYER("attn_output.weight", attn_out, Q, EMBD, ALWAYS),
-    HEARTH_LAYER("attn_output.bias", attn_out_b, EMBD, NONE, OPTIONAL),
-    HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
+    HEARTH_LAYER_ATTENTION_BIASED,
     HEARTH_LAYER_GATED(DENSE),
     HEARTH_LAYER("ffn_gate.bias", ffn_gate_b, FF, NONE, OPTIONAL),
     HEARTH_LAYER("ffn_up.bias", ffn_up_b, FF, NONE, OPTIONAL),

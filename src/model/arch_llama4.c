@@ -12,10 +12,7 @@ static const struct hearth_binding globals[] = {
 };
 
 static const struct hearth_binding layer[] = {
-    HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS),
-    HEARTH_LAYER_QKV,
-    HEARTH_LAYER("attn_output.weight", attn_out, Q, EMBD, ALWAYS),
-    HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
+    HEARTH_LAYER_ATTENTION,
     HEARTH_LAYER_GATED(LEADING),
     HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),
     HEARTH_LAYER_EXPERTS,

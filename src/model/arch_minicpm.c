@@ -13,16 +13,7 @@ static const struct hearth_binding globals[] = {
 };
 
 static const struct hearth_binding layer[] = {
-    HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS),
-    HEARTH_LAYER_QKV,
-    HEARTH_LAYER_QKV_BIASES(OPTIONAL),
-    HEARTH_LAYER("attn_output.weight", attn_out, Q, EMBD, ALWAYS),
-    HEARTH_LAYER("attn_output.bias", attn_out_b, EMBD, NONE, OPTIONAL),
-    HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
-    HEARTH_LAYER_GATED(ALWAYS),
-    HEARTH_LAYER_SPARSE,
-    HEARTH_LAYER_JUMP,
-    {0},
+    HEARTH_LAYER_ATTENTION_BIASED, HEARTH_LAYER_GATED(ALWAYS), HEARTH_LAYER_SPARSE, HEARTH_LAYER_JUMP, {0},
 };
 
 const struct hearth_arch hearth_arch_minicpm = {
