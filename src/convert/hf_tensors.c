@@ -99,7 +99,6 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, in
         return head / 2;
     case HEARTH_DIM_HEADS_OR_Q:
     case HEARTH_DIM_Q:
-        return q;
     case HEARTH_DIM_O:
         return q;
     case HEARTH_DIM_V:
@@ -135,10 +134,6 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, in
         return m->n_taps;
     case HEARTH_DIM_REC_VALUES:
         return m->family->has_delta ? (uint64_t)m->rec_heads * m->rec_dim : m->n_embd;
-    case HEARTH_DIM_REC_GROUPS: // no family of ours has these
-    case HEARTH_DIM_REC_GROUP:
-    case HEARTH_DIM_EMBD_EXP:
-        return 0;
     case HEARTH_DIM_REC_HEADS:
         return m->rec_heads;
     case HEARTH_DIM_REC_HEADS_TWICE:
@@ -161,7 +156,10 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, in
         return (uint64_t)m->n_head * m->value_dim;
     case HEARTH_DIM_VALUE:
         return m->value_dim;
-    case HEARTH_DIM_STREAMS: // no family has these
+    case HEARTH_DIM_REC_GROUPS: // no family has these
+    case HEARTH_DIM_REC_GROUP:
+    case HEARTH_DIM_EMBD_EXP:
+    case HEARTH_DIM_STREAMS:
     case HEARTH_DIM_STREAM_COUNT:
     case HEARTH_DIM_MIX_RANK:
     case HEARTH_DIM_CHOOSER:
