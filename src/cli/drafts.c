@@ -9,10 +9,9 @@
 
 int hearth_cli_drafts(const struct hearth_options *o)
 {
-    const int wanted = (int)o->draft_max;
-    return o->trace                     ? 0
-           : wanted < HEARTH_DRAFT_MOST ? wanted
-                                        : HEARTH_DRAFT_MOST; // a trace has the text's tokens alone
+    if (o->trace) // which has the text's tokens alone
+        return 0;
+    return o->draft_max < HEARTH_DRAFT_MOST ? (int)o->draft_max : HEARTH_DRAFT_MOST;
 }
 
 int hearth_cli_step_room(const struct hearth_drafted *text, const struct hearth_session *session,

@@ -8,6 +8,7 @@
 
 #include "cli/drafts.h"
 #include "cli/pack_cache.h"
+#include "engine/states.h"
 #include "model/model.h"
 #include "model/pack.h"
 
@@ -160,9 +161,6 @@ static void make_room(struct hearth_session_params *params, const struct hearth_
     }
 }
 
-// States of recurrent layers besides those that texts go on from, where the session's own number is left to it.
-#define SPARE_STATES 2
-
 // Room for guesses in the session's steps, where it changes nothing else. Rows of a step share whole layers that are
 // read, but experts and neurons hardly.
 static void fit_drafts(struct hearth_session_params *params, const struct hearth_model *model,
@@ -179,7 +177,8 @@ static void fit_drafts(struct hearth_session_params *params, const struct hearth
         return;
     more.max_steps = texts + guesses;
     if (model->hp.recurrence.n_layers) // for each text the state before its guesses
-        more.max_states = texts + (params->max_states ? params->max_states : texts + SPARE_STATES);
+        more.max_states =
+            texts + (params->max_states ? params->max_states : hearth_states_usual(params->max_seqs));
     if (try(&more, model, &with) && with.kind == fit->kind) {
         *params = more;
         *fit = with;

@@ -9,9 +9,9 @@
 
 // Slots beyond one for each sequence, unless the session says another number: two, and one for each two sequences that
 // may share a state, which both then leave while it is read.
-static int spare(int max_seqs)
+int hearth_states_usual(int max_seqs)
 {
-    return max_seqs / 2 > 2 ? max_seqs / 2 : 2;
+    return max_seqs + (max_seqs / 2 > 2 ? max_seqs / 2 : 2);
 }
 
 // A prompt of fewer rows goes over its top: the text seldom comes back to where it was.
@@ -419,7 +419,7 @@ int hearth_states_measure(struct hearth_states *s, const struct hearth_hparams *
     *s = (struct hearth_states){0};
     if (!r->n_layers)
         return HEARTH_OK;
-    s->n_slots = n_slots ? n_slots : max_seqs + spare(max_seqs);
+    s->n_slots = n_slots ? n_slots : hearth_states_usual(max_seqs);
     s->max_seqs = max_seqs;
     s->conv_bytes = hearth_round_up((size_t)(r->n_taps - 1) * (size_t)r->n_channels * sizeof(float), 64);
     s->layer_bytes = s->conv_bytes + (size_t)r->n_values * (size_t)r->state * sizeof(float);

@@ -59,7 +59,10 @@ struct hearth_states {
     struct hearth_lock *lock;
 };
 
-// n_slots 0: max_seqs and a few more. Sizes alone, region.size among them: hearth_states_open() takes memory.
+// Slots of a session that says no number.
+int hearth_states_usual(int max_seqs);
+
+// n_slots 0: hearth_states_usual(). Sizes alone, region.size among them: hearth_states_open() takes memory.
 int hearth_states_measure(struct hearth_states *s, const struct hearth_hparams *hp, int n_slots, int max_seqs,
                           struct hearth_error *err);
 int hearth_states_open(struct hearth_states *s, const struct hearth_hparams *hp, int n_slots, int max_seqs,
