@@ -94,8 +94,11 @@ made_room() {
     [ "$(curl -sS "$base/metrics" | sed -n 's/^hearth:preempted_total //p')" -gt 0 ]
 }
 all tight
-# Whether long texts are there together depends on when their clients come: so some rounds, if need be.
+# The server stands still until the clients have come, as long texts must be there together to lack room. A client may
+# be late all the same: so some rounds, if need be.
 for round in $(seq 20); do
+    kill -STOP "$server"
+    (sleep 1 && kill -CONT "$server") &
     embed vectors.tight &
     embedding=$!
     all tight "long1 long2 long3 long4 long5 long6"
