@@ -164,6 +164,7 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, in
     case HEARTH_DIM_MIX_RANK:
     case HEARTH_DIM_CHOOSER:
     case HEARTH_DIM_CHOOSER_Q:
+    case HEARTH_DIM_CHOOSER_HEADS:
     case HEARTH_DIM_GRAM:
     case HEARTH_DIM_GRAMS:
     case HEARTH_DIM_GRAM_ROWS:

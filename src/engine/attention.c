@@ -307,7 +307,7 @@ static void attend_chosen(const struct work *x, int first, int last)
     const struct hearth_kv_heads *heads = x->j->heads;
     const int *ids = kv->seqs[work->c->rows[x->first].seq].pages, block = work->c->hp->chooser.block;
     const int end = last_of(x->j, x->first) + 1;
-    uint8_t *keys = x->w->chosen, *values = keys + HEARTH_KV_TILE * heads->row_k;
+    uint8_t *keys = x->w->chosen, *values = kv->latent ? keys : keys + HEARTH_KV_TILE * heads->row_k;
     for (int tile = first; tile < last; tile++) {
         const int start = tile * HEARTH_KV_TILE;
         for (int i = start, n; i < end && i < start + HEARTH_KV_TILE; i += n) {
@@ -319,9 +319,10 @@ static void attend_chosen(const struct work *x, int first, int last)
             memcpy(keys + at * heads->row_k,
                    hearth_kv_key(kv, bytes, x->j->layer, x->head_kv, pos % HEARTH_KV_TILE),
                    (size_t)n * heads->row_k);
-            memcpy(values + at * heads->stride_v,
-                   hearth_kv_value(kv, bytes, x->j->layer, x->head_kv, pos % HEARTH_KV_TILE),
-                   (size_t)n * heads->stride_v);
+            if (!kv->latent)
+                memcpy(values + at * heads->stride_v,
+                       hearth_kv_value(kv, bytes, x->j->layer, x->head_kv, pos % HEARTH_KV_TILE),
+                       (size_t)n * heads->stride_v);
             hearth_kv_unpin(kv, page);
         }
         attend_tile(x, tile, (struct tile_at){keys, values, NULL});
@@ -534,7 +535,7 @@ void hearth_attention_lay_out(struct hearth_attention_work *w, int max_rows, int
     const size_t queries = (size_t)(full > windowed ? full : windowed) * HEARTH_ATTN_BLOCK;
     const size_t span = HEARTH_KV_TILE * HEARTH_ATTN_RANGE, ranges = ((size_t)w->kv->n_ctx + span - 1) / span;
     const int n_workers = hearth_pool_size(w->c->pool);
-    const size_t row = w->kv->heads[0].row_k + w->kv->heads[0].stride_v,
+    const size_t row = w->kv->heads[0].row_k + w->kv->heads[0].row_v,
                  chosen_bytes = hp->chooser.block ? HEARTH_KV_TILE * row : 0;
     w->q = hearth_arena_take_rows(a, t, steps, heads * dim * f32);
     w->k = hearth_arena_take_rows(a, t, steps, kv * f32);

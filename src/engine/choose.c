@@ -2,6 +2,7 @@
 // Chosen positions: see choose.h. The order of operations is part of the numeric law (docs/architecture.md).
 #include "engine/choose.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "engine/rope.h"
@@ -45,9 +46,14 @@ static void finish_block(const struct job *j, float *sum, int first_pos, int wor
     const size_t dim = (size_t)hp->chooser.dim, n_rot = (size_t)hp->n_rot;
     for (size_t i = 0; i < dim; i++)
         sum[i] /= (float)hp->chooser.block;
-    w->c->kernels->rms_norm(sum, sum, hearth_vector_of(&layer_of(j)->choose_k_norm), dim, hp->norm_eps);
+    if (hearth_has(&layer_of(j)->choose_k_norm_b))
+        w->c->kernels->layer_norm(sum, sum, hearth_vector_of(&layer_of(j)->choose_k_norm),
+                                  hearth_vector_of(&layer_of(j)->choose_k_norm_b), dim, hp->chooser.eps);
+    else
+        w->c->kernels->rms_norm(sum, sum, hearth_vector_of(&layer_of(j)->choose_k_norm), dim,
+                                hp->chooser.eps);
     hearth_rope_turn(w->turned[worker], w->inv_freq, hp->n_rot, first_pos, hp->rope_attn);
-    w->c->kernels->rope(sum, w->turned[worker], 1, dim, n_rot, hp->positions == HEARTH_POS_ROPE_NEOX);
+    w->c->kernels->rope(sum, w->turned[worker], 1, dim, n_rot, hp->chooser.halves);
 }
 
 // The rows of a block from this one on.
@@ -85,11 +91,11 @@ static void prepare_task(void *arg, int task, int worker)
     const int heads = hp->chooser.n_heads, dim = hp->chooser.dim;
     const struct hearth_row at = j->batch->rows[task];
     float *q = hearth_row_of(w->q, task, heads * dim);
-    for (int i = 0; i < heads; i++)
+    for (int i = 0; i < heads && hearth_has(&layer_of(j)->choose_q_norm); i++)
         w->c->kernels->rms_norm(hearth_row_of(q, i, dim), hearth_row_of(q, i, dim),
-                                hearth_vector_of(&layer_of(j)->choose_q_norm), (size_t)dim, hp->norm_eps);
+                                hearth_vector_of(&layer_of(j)->choose_q_norm), (size_t)dim, hp->chooser.eps);
     w->c->kernels->rope(q, j->cos_sin + (size_t)task * (size_t)hp->n_rot, (size_t)heads, (size_t)dim,
-                        (size_t)hp->n_rot, hp->positions == HEARTH_POS_ROPE_NEOX);
+                        (size_t)hp->n_rot, hp->chooser.halves);
     const int first = j->batch->changes[j->batch->index[at.seq]].pos;
     if (!j->batch->again && (at.pos == first || at.pos % hp->chooser.block == 0))
         store_block(j, task, worker);
@@ -117,6 +123,8 @@ static void score_task(void *arg, int task, int worker)
     const int row = j->first + task / j->n_parts, per_page = HEARTH_KV_TILE / c->block;
     const int blocks = whole_blocks(w, row), seq = w->c->rows[row].seq, from = task % j->n_parts * PAGES;
     const size_t dim = (size_t)c->dim, heads = (size_t)c->n_heads;
+    const float *weights =
+        hearth_has(&layer_of(j)->choose_weigh) ? hearth_row_of(w->weights, row, c->n_heads) : NULL;
     float *products = w->products[worker], *scores = scores_of(j, row);
     if (!w->counts[row])
         return;
@@ -132,19 +140,22 @@ static void score_task(void *arg, int task, int worker)
             float sum = 0;
             for (size_t head = 0; head < heads; head++) {
                 const float product = products[head * (size_t)n + (size_t)i];
-                sum += product > 0 ? product : 0;
+                if (product > 0)
+                    sum = weights ? fmaf(weights[head], product, sum) : sum + product;
             }
             scores[tile * per_page + i] = sum;
         }
     }
 }
 
-// As numbers that are not below 0 are ordered.
+// As numbers are ordered; the two zeros are equal.
 static uint32_t bits_of(float x)
 {
+    const uint32_t sign = UINT32_C(1) << 31;
     uint32_t bits;
+    x += 0.0f; // zeros below 0 become the other one
     memcpy(&bits, &x, sizeof bits);
-    return bits;
+    return bits & sign ? ~bits : bits | sign;
 }
 
 // The most-th largest of n scores, as bits, digit by digit; *equal becomes how many of those that are equal
@@ -215,18 +226,40 @@ void hearth_choose(struct hearth_choose_work *w, const struct hearth_batch *b, i
         choose_rows(&j, j.first + w->most_rows < b->n ? j.first + w->most_rows : b->n);
 }
 
+static struct hearth_product query_product(const struct hearth_choose_work *w, struct hearth_rows rows,
+                                           int layer)
+{
+    const struct hearth_chooser *c = &w->c->hp->chooser;
+    return (struct hearth_product){.w = w->c->weights->layers[layer].choose_q,
+                                   .out = hearth_row_of(w->q, rows.first, c->n_heads * c->dim),
+                                   .n = rows.n};
+}
+
 int hearth_choose_products(struct hearth_choose_work *w, struct hearth_rows rows, int layer,
                            struct hearth_product *out)
 {
     const struct hearth_chooser *c = &w->c->hp->chooser;
     const struct hearth_layer *l = &w->c->weights->layers[layer];
-    if (!c->block)
+    int n = 0;
+    if (!hearth_chooses(w->c->hp, layer))
         return 0;
-    out[0] = (struct hearth_product){
-        .w = l->choose_q, .out = hearth_row_of(w->q, rows.first, c->n_heads * c->dim), .n = rows.n};
-    out[1] = (struct hearth_product){
+    out[n++] = (struct hearth_product){
         .w = l->choose_k, .out = hearth_row_of(w->k, rows.first, c->dim), .n = rows.n};
-    return 2;
+    if (!c->low)
+        out[n++] = query_product(w, rows, layer);
+    if (hearth_has(&l->choose_weigh))
+        out[n++] = (struct hearth_product){
+            .w = l->choose_weigh, .out = hearth_row_of(w->weights, rows.first, c->n_heads), .n = rows.n};
+    return n;
+}
+
+int hearth_choose_low_products(struct hearth_choose_work *w, struct hearth_rows rows, int layer,
+                               struct hearth_product *out)
+{
+    if (!hearth_chooses(w->c->hp, layer) || !w->c->hp->chooser.low)
+        return 0;
+    *out = query_product(w, rows, layer);
+    return 1;
 }
 
 void hearth_choose_lay_out(struct hearth_choose_work *w, int max_rows, int max_steps, struct hearth_arena *a)
@@ -243,6 +276,7 @@ void hearth_choose_lay_out(struct hearth_choose_work *w, int max_rows, int max_s
     const bool chooses = w->row_blocks > (size_t)c->most;
     w->q = hearth_arena_take_rows(a, t, steps, heads * dim * f32);
     w->k = hearth_arena_take_rows(a, t, steps, dim * f32);
+    w->weights = hearth_arena_take_rows(a, c->low ? t : 0, c->low ? steps : 0, heads * f32);
     w->counts = hearth_arena_take(a, t, sizeof *w->counts);
     w->blocks = hearth_arena_take_rows(a, chooses ? t : 0, steps, (size_t)c->most * sizeof *w->blocks);
     w->scores = hearth_arena_take(a, chooses ? (size_t)w->most_rows : 0, w->row_blocks * f32);

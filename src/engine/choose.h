@@ -4,8 +4,8 @@
 // are chosen attends to all.
 //
 // A block's key is the mean of its positions' raw keys, normed and rotated as its first position. A block
-// scores the sum over heads of what of the products with queries is above 0; of equal ones the earlier is
-// better.
+// scores the sum over heads of what of the products with queries is above 0, times the head's weight where the
+// token gives heads some; of equal ones the earlier is better.
 //
 // The KV cache has a row for each position (hearth_kv_choice()): the sum of raw keys from the block's
 // beginning up to there, and at its last position the block's key. So a sequence can be cut anywhere.
@@ -15,13 +15,14 @@
 #include "engine/batch.h"
 #include "engine/matmul.h"
 
-// Workspace; T tokens of a batch, H heads of C, B blocks of a context, S rows that are looked at together.
+// Workspace; T tokens of a batch, H heads of C elements, B blocks of a context, S rows that are looked at together.
 struct hearth_choose_work {
     const struct hearth_context *c;
     const struct hearth_kv *kv;
     struct hearth_matmul_work *matmul;
     const float *inv_freq; // of the rotation
     float *q, *k;          // [T x H C] [T x C]
+    float *weights;        // [T x H] of heads, or none
     int *counts;           // [T] positions that a row attends to, where they are chosen; 0: to all before it
     int *blocks;           // [T x most] the chosen ones, ascending
     float *scores;         // [S x B]
@@ -34,9 +35,15 @@ struct hearth_choose_work {
 // The caller sets what stands before the buffers. Nothing where positions are not chosen.
 void hearth_choose_lay_out(struct hearth_choose_work *w, int max_rows, int max_steps, struct hearth_arena *a);
 
-// The products of a class's rows that make queries and keys. Returns how many: 2, or 0.
+// The products of a class's rows with the layer's input: those that make keys, heads' weights, and queries unless they
+// are made of what latent attention's are made of. Returns how many: at most 2, where there are no weights or no
+// queries among them.
 int hearth_choose_products(struct hearth_choose_work *w, struct hearth_rows rows, int layer,
                            struct hearth_product *out);
+
+// The one that makes queries of that. Returns how many: 1, or 0.
+int hearth_choose_low_products(struct hearth_choose_work *w, struct hearth_rows rows, int layer,
+                               struct hearth_product *out);
 
 // Once there are those of all classes: stores keys, and chooses for each row of the batch. cos_sin [T x
 // n_rot]: rows' rotations.

@@ -268,12 +268,14 @@ static void project_latent(struct hearth_session *s, struct hearth_rows rows, in
     const struct hearth_layer *w = &s->context.weights->layers[layer];
     const struct hearth_hparams *hp = &s->model->hp;
     norm(s, &w->attn_norm, &w->attn_norm_b, rows);
-    struct hearth_product products[] = {
+    struct hearth_product products[4] = {
         {.w = w->attn_kv_a, .out = hearth_row_of(s->work.attention.k, rows.first, hp->head_dim), .n = rows.n},
         hearth_latent_first(&s->work.latent, rows, layer)};
-    hearth_matmul(&s->work.matmul, rows.phase, products, 2, hearth_row_of(s->work.h, rows.first, hp->n_embd),
+    const int n = 2 + hearth_choose_products(&s->work.choose, rows, layer, products + 2);
+    hearth_matmul(&s->work.matmul, rows.phase, products, n, hearth_row_of(s->work.h, rows.first, hp->n_embd),
                   rows.n);
-    hearth_latent_second(&s->work.latent, rows, layer);
+    const int low = hearth_choose_low_products(&s->work.choose, rows, layer, products);
+    hearth_latent_second(&s->work.latent, rows, layer, products, low);
     struct job j = {s, rows, layer};
     hearth_parallel(&s->context, store_latent_task, &j, rows.n);
     hearth_latent_queries(&s->work.latent, rows, layer, s->work.attention.q);
@@ -476,7 +478,7 @@ static void mix(struct hearth_session *s, int layer)
     const bool done = recurrent || attend_elsewhere(s, layer);
     for (int i = 0; i < b->n_classes && !done; i++)
         (s->model->hp.latent.rank ? project_latent : project)(s, b->classes[i], layer);
-    if (s->model->hp.chooser.block && !done)
+    if (hearth_chooses(&s->model->hp, layer) && !done)
         hearth_choose(&s->work.choose, b, layer, s->work.cos_sin);
     for (int i = 0; i < b->n_classes && !done; i++)
         (parallel ? attend_in_parallel : attend_in_series)(s, b->classes[i], layer);

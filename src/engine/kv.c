@@ -269,7 +269,7 @@ static bool lay_out_page(const struct hearth_kv *kv, struct hearth_kv_layer *lay
         size_t own;
         if (hearth_kv_has_own(hp, i) &&
             (!hearth_mul_size(kv->heads[windowed].bytes, (size_t)kv->heads[windowed].n, &own) ||
-             !hearth_add_size(own, HEARTH_KV_TILE * kv->row_choice, &own) ||
+             !hearth_add_size(own, HEARTH_KV_TILE * hearth_kv_row_choice(kv, i), &own) ||
              !hearth_add_size(at, own, bytes)))
             return false;
         if (layers)
@@ -292,7 +292,7 @@ static int measure(struct hearth_kv *kv, const struct hearth_hparams *hp, const 
     kv->type_v = kv->latent ? p->type_k : p->type_v;
     kv->heads[false] = heads_of(kv, hp->n_head_kv, hp->head_dim, hp->value_dim);
     kv->heads[true] = heads_of(kv, hp->n_head_kv_window, hp->head_dim_window, hp->value_dim_window);
-    kv->row_choice = hp->chooser.block ? (size_t)hp->chooser.dim * sizeof(float) : 0;
+    kv->row_choice = (size_t)hp->chooser.dim * sizeof(float);
     kv->n_ctx = p->n_ctx;
     kv->max_seqs = p->max_seqs;
     kv->pages_per_seq = pages_for(p->n_ctx);

@@ -5,8 +5,8 @@
 // A page holds HEARTH_KV_TILE consecutive positions of all layers that have keys and values. Within a page, for
 // layer l and key/value head g, the keys are HEARTH_KV_TILE rows of a head's elements and so are the values: an
 // attention tile is two contiguous blocks. Layers with a window may have other heads than those without. With
-// latent attention there are no values beside the keys: they are these' first elements. Where positions are chosen, a
-// layer has a row for each position behind its last head (choose.h). A page with more than one owner is never written: who appends to it gets a copy
+// latent attention there are no values beside the keys: they are these' first elements. A layer that
+// chooses positions has a row for each position behind its last head (choose.h). A page with more than one owner is never written: who appends to it gets a copy
 // first, which takes a page of the pool. The pool has a size of its own: sequences take pages as they grow,
 // and together they may want more than there are.
 //
@@ -70,7 +70,7 @@ struct hearth_kv {
     const struct hearth_hparams *hp;
     bool latent;                     // values are the beginnings of keys
     uint32_t type_k, type_v;         // enum hearth_type; the same where latent
-    size_t row_choice;               // bytes of a layer's row of what chooses positions; 0: nothing does
+    size_t row_choice;               // bytes of a row of what chooses positions, in layers that do
     struct hearth_kv_heads heads[2]; // of layers without a window, and of those with one
     struct hearth_kv_layer *layers;  // [hp->n_layer]
     size_t page_bytes;
@@ -192,14 +192,19 @@ static inline const struct hearth_kv_heads *hearth_kv_heads_of(const struct hear
 {
     return &kv->heads[kv->layers[layer].windowed];
 }
-// Bytes of all keys and values of a position.
+// Bytes of a layer's row of what chooses positions; 0: it has none.
+static inline size_t hearth_kv_row_choice(const struct hearth_kv *kv, int layer)
+{
+    return hearth_chooses(kv->hp, layer) ? kv->row_choice : 0;
+}
+// Bytes of all keys and values of a position, and of what chooses positions.
 static inline size_t hearth_kv_row_bytes(const struct hearth_kv *kv)
 {
     size_t bytes = 0;
     for (int i = 0; i < kv->hp->n_layer; i++) {
         const struct hearth_kv_heads *heads = hearth_kv_heads_of(kv, i);
         bytes += hearth_kv_has_own(kv->hp, i)
-                     ? (size_t)heads->n * (heads->row_k + heads->row_v) + kv->row_choice
+                     ? (size_t)heads->n * (heads->row_k + heads->row_v) + hearth_kv_row_choice(kv, i)
                      : 0;
     }
     return bytes;

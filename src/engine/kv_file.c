@@ -196,7 +196,7 @@ static int write_page(struct writer *w, const struct hearth_kv *kv, int page, in
             if (!rc)
                 rc = put(w, hearth_kv_value(kv, bytes, layer, head, 0), (size_t)n * heads->row_v, err);
         }
-        if (hearth_kv_has_own(kv->hp, layer) && kv->row_choice && !rc)
+        if (hearth_kv_row_choice(kv, layer) && !rc)
             rc = put(w, hearth_kv_choice(kv, bytes, layer, 0), (size_t)n * kv->row_choice, err);
     }
     hearth_kv_unpin(kv, page);
@@ -470,7 +470,7 @@ static int read_page(struct reader *r, const struct hearth_kv *kv, int page, int
             if (!rc)
                 rc = get(r, hearth_kv_value(kv, bytes, layer, head, 0), (size_t)n * heads->row_v, err);
         }
-        if (hearth_kv_has_own(kv->hp, layer) && kv->row_choice && !rc)
+        if (hearth_kv_row_choice(kv, layer) && !rc)
             rc = get(r, hearth_kv_choice(kv, bytes, layer, 0), (size_t)n * kv->row_choice, err);
     }
     hearth_kv_unpin(kv, page);

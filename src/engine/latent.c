@@ -3,6 +3,7 @@
 // head. Every element is one canonical sum (kernels/kernels.h), however they are cut.
 #include "engine/latent.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/poison.h"
@@ -165,17 +166,22 @@ static void norm_task(void *arg, int task, int worker)
     j->work->c->kernels->rms_norm(low, low, hearth_vector_of(w), (size_t)hp->latent.q_rank, hp->latent.eps);
 }
 
-void hearth_latent_second(struct hearth_latent_work *w, struct hearth_rows rows, int layer)
+void hearth_latent_second(struct hearth_latent_work *w, struct hearth_rows rows, int layer,
+                          const struct hearth_product *more, int n)
 {
     const struct hearth_hparams *hp = w->c->hp;
     struct job j = job_of(w, rows, layer);
     if (!hp->latent.q_rank)
         return;
     hearth_parallel(w->c, norm_task, &j, rows.n);
-    struct hearth_product p = {.w = w->c->weights->layers[layer].attn_q_up,
-                               .out = hearth_row_of(w->heads, rows.first, hp->n_head * query_width(hp)),
-                               .n = rows.n};
-    hearth_matmul(w->matmul, rows.phase, &p, 1, hearth_row_of(w->low, rows.first, hp->latent.q_rank), rows.n);
+    struct hearth_product p[2] = {{.w = w->c->weights->layers[layer].attn_q_up,
+                                   .out = hearth_row_of(w->heads, rows.first, hp->n_head * query_width(hp)),
+                                   .n = rows.n}};
+    assert(n <= 1);
+    if (n)
+        p[1] = *more;
+    hearth_matmul(w->matmul, rows.phase, p, 1 + n, hearth_row_of(w->low, rows.first, hp->latent.q_rank),
+                  rows.n);
 }
 
 void hearth_latent_place(struct hearth_latent_work *w, int row, int layer, float *k, const float *cos_sin)

@@ -27,8 +27,9 @@ size_t hearth_latent_widest(const struct hearth_hparams *hp);
 struct hearth_product hearth_latent_first(const struct hearth_latent_work *w, struct hearth_rows rows,
                                           int layer);
 
-// Queries, where they take two steps.
-void hearth_latent_second(struct hearth_latent_work *w, struct hearth_rows rows, int layer);
+// Queries, where they take two steps, and n products more of what they are made of.
+void hearth_latent_second(struct hearth_latent_work *w, struct hearth_rows rows, int layer,
+                          const struct hearth_product *more, int n);
 
 // Norms the latent vector of row `row`, k [rank + n_rot], and rotates its key and its queries. On any thread.
 void hearth_latent_place(struct hearth_latent_work *w, int row, int layer, float *k, const float *cos_sin);

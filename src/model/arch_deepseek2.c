@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The architectures deepseek2 and mistral4. The first: DeepSeek V2, V3, R1, Kimi K2, GLM-4.7-Flash. Latent attention; experts in groups,
+// The architectures deepseek2, deepseek32 and mistral4. The first: DeepSeek V2, V3, R1, Kimi K2, GLM-4.7-Flash. Latent attention; experts in groups,
 // one more that all tokens use, none in the first layers. Layers behind block_count less nextn_predict_layers
-// guess tokens ahead and are not used. The second, Mistral Small 4, is the same with queries that grow with their
+// guess tokens ahead and are not used. The second, DeepSeek V3.2, is the same with a small attention beside it, the
+// lightning indexer, that chooses the positions to attend to. The third, Mistral Small 4, is the same with queries that grow with their
 // position, experts' gate and up in one tensor, and no groups.
 #include "model/arch.h"
 
@@ -33,6 +34,19 @@ static const struct hearth_binding layer[] = {
     {0},
 };
 
+static const struct hearth_binding layer_deepseek32[] = {
+    LATENT,
+    HEARTH_LAYER("indexer.attn_q_b.weight", choose_q, Q_RANK, CHOOSER_Q, CHOOSES),
+    HEARTH_LAYER("indexer.attn_k.weight", choose_k, EMBD, CHOOSER, CHOOSES),
+    HEARTH_LAYER("indexer.k_norm.weight", choose_k_norm, CHOOSER, NONE, CHOOSES),
+    HEARTH_LAYER("indexer.k_norm.bias", choose_k_norm_b, CHOOSER, NONE, CHOOSES),
+    HEARTH_LAYER("indexer.proj.weight", choose_weigh, EMBD, CHOOSER_HEADS, CHOOSES),
+    HEARTH_LAYER("exp_probs_b.bias", ffn_choice_b, EXPERTS, NONE, OPTIONAL),
+    HEARTH_LAYER_EXPERTS,
+    HEARTH_LAYER_SHARED,
+    {0},
+};
+
 static const struct hearth_binding layer_mistral4[] = {
     LATENT,
     HEARTH_LAYER("ffn_gate_up_exps.weight", ffn_gate_up_exps, EMBD, FF_EXP_TWICE, MAYBE_EACH),
@@ -50,6 +64,19 @@ const struct hearth_arch hearth_arch_deepseek2 = {
     .extra_layers = true,
     .globals = globals,
     .layer = layer,
+};
+
+const struct hearth_arch hearth_arch_deepseek32 = {
+    .name = "deepseek32",
+    .positions = HEARTH_POS_ROPE,
+    .activation = HEARTH_ACT_SILU,
+    .latent = true,
+    .groups = true,
+    .extra_layers = true,
+    .choosing = true,
+    .choice_halves = true,
+    .globals = globals,
+    .layer = layer_deepseek32,
 };
 
 const struct hearth_arch hearth_arch_mistral4 = {

@@ -129,6 +129,8 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim, 
         return (uint64_t)hp->chooser.dim;
     case HEARTH_DIM_CHOOSER_Q:
         return (uint64_t)hp->chooser.dim * (uint64_t)hp->chooser.n_heads;
+    case HEARTH_DIM_CHOOSER_HEADS:
+        return (uint64_t)hp->chooser.n_heads;
     case HEARTH_DIM_GRAM:
         return (uint64_t)hp->grams.dim;
     case HEARTH_DIM_GRAMS:
@@ -351,6 +353,8 @@ static bool applies(const struct hearth_binding *b, const struct hearth_hparams 
         return !hp->latent.joint && hearth_attends(hp, layer);
     case HEARTH_ATTENDS:
         return hearth_attends(hp, layer);
+    case HEARTH_CHOOSES:
+        return hearth_chooses(hp, layer);
     case HEARTH_MIXES:
         return hearth_mixes(hp, layer);
     case HEARTH_FEEDS:

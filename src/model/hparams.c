@@ -803,6 +803,8 @@ int hearth_hparams_read(struct hearth_hparams *hp, const struct hearth_arch *arc
     if (!rc)
         rc = read_norm(&r, arch, hp);
     if (!rc)
+        rc = hearth_chooser_read(&r, arch, hp);
+    if (!rc)
         rc = read_caps(&r, arch, hp);
     if (!rc)
         rc = read_predictors(&r, hp);

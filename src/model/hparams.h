@@ -84,8 +84,10 @@ static inline int find_of_layers(const struct reader *r, const char *name, const
 int hearth_kv_heads_read(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp);
 int hearth_recurrence_read(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp);
 
-// Several residual streams, and what else such models have (hparams_streams.c): once rotation and recurrent layers are
-// known.
+// Several residual streams, and n-grams (hparams_streams.c).
 int hearth_streams_read(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp);
+
+// What chooses positions (hparams_chooser.c): once rotation, recurrent layers and norms are known.
+int hearth_chooser_read(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp);
 
 #endif

@@ -1,54 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Hyper-parameters of several residual streams, of what chooses positions, and of n-grams.
+// Hyper-parameters of several residual streams and of n-grams.
 #include <limits.h>
 
 #include "model/hparams.h"
-
-// Of the layers that attend, which all must have the same; 0: positions are not chosen.
-static int read_block(const struct reader *r, struct hearth_hparams *hp)
-{
-    const struct hearth_gguf_kv *kv;
-    int64_t block = -1;
-    int rc = find_of_layers(r, "attention.compress_ratios", hp, &kv);
-    for (int i = 0; i < hp->n_layer && kv && !rc; i++) {
-        const int64_t own = number_of(kv, i);
-        if (hearth_is_recurrent(hp, i))
-            continue;
-        if (own < 0 || own > 64 || (own && 64 % own) || (block >= 0 && own != block))
-            rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
-                             "%s: %s is %lld in layer %d, where it must divide 64 and be the same in all "
-                             "layers that attend",
-                             hearth_gguf_path(r->g), key_of(r, "attention.compress_ratios").text,
-                             (long long)own, i);
-        block = own;
-    }
-    hp->chooser.block = block > 0 ? (int)block : 0;
-    return rc;
-}
-
-// What chooses the positions that layers attend to.
-static int read_chooser(const struct reader *r, struct hearth_hparams *hp)
-{
-    struct hearth_chooser *c = &hp->chooser;
-    int most = 0;
-    int rc = read_block(r, hp);
-    if (!rc)
-        rc = read_size(r, "attention.indexer.head_count", 256, &c->n_heads);
-    if (!rc)
-        rc = read_size(r, "attention.indexer.key_length", 1024, &c->dim);
-    if (!rc)
-        rc = read_size(r, "attention.indexer.top_k", 1 << 24, &most);
-    if (rc || !c->block)
-        return rc;
-    c->most = most / c->block;
-    if (most % c->block)
-        return hearth_fail(
-            r->err, HEARTH_E_UNSUPPORTED,
-            "%s: attention to %d positions (attention.indexer.top_k), which are no whole blocks "
-            "of %d, is not supported",
-            hearth_gguf_path(r->g), most, c->block);
-    return HEARTH_OK;
-}
 
 // Numbers of n-grams, at least n of them.
 static int find_numbers(const struct reader *r, const char *name, int n, const struct hearth_gguf_kv **found)
@@ -123,11 +77,5 @@ int hearth_streams_read(const struct reader *r, const struct hearth_arch *arch, 
     int rc = read_range(r, "hyper_connection.count", true, 2, 16, &hp->streams.n);
     if (!rc)
         rc = read_size(r, "hyper_connection.low_rank", 1 << 16, &hp->streams.rank);
-    if (!rc)
-        rc = read_chooser(r, hp);
-    if (!rc && hp->n_rot > hp->chooser.dim)
-        rc = hearth_fail(r->err, HEARTH_E_FORMAT,
-                         "%s: heads of %d elements (attention.indexer.key_length) cannot rotate %d",
-                         hearth_gguf_path(r->g), hp->chooser.dim, hp->n_rot);
     return rc ? rc : read_grams(r, hp);
 }

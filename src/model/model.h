@@ -103,8 +103,11 @@ struct hearth_layer {
     struct hearth_weight attn_mix_down, attn_mix_up, attn_inject; // [M x G E] [G E x M] [G x G E]
     struct hearth_weight ffn_mix_down, ffn_mix_up, ffn_inject;
 
-    // What chooses the positions to attend to (struct hearth_chooser, H heads of C).
-    struct hearth_weight choose_q, choose_k, choose_q_norm, choose_k_norm; // [H C x E] [C x E] [C] [C]
+    // What chooses the positions to attend to (struct hearth_chooser, H heads of C): norms are RMSNorm, or LayerNorm where
+    // they have a bias; queries may be made of the first of two steps to those of latent attention.
+    struct hearth_weight choose_q, choose_k;                            // [H C x E] or [H C x A], [C x E]
+    struct hearth_weight choose_q_norm, choose_k_norm, choose_k_norm_b; // [C], or none
+    struct hearth_weight choose_weigh;                                  // [H x E] weights of heads, or none
 
     // What n-grams of tokens add to the streams (struct hearth_grams, W elements of K taps), in one layer.
     struct hearth_weight gram_key, gram_value;                           // [G E x W] [E x W]
@@ -247,6 +250,10 @@ struct hearth_chooser {
     int block; // positions of one, which divide those of a page; 0: all are attended to
     int most;  // blocks that are chosen
     int n_heads, dim;
+    bool halves; // of a head the pairs (i, i + n_rot/2) rotate, else (2i, 2i + 1)
+    bool low;    // queries are made of what latent attention's queries are made of
+    float eps;   // of keys' norm
+    uint64_t layers[HEARTH_MAX_LAYERS / 64]; // a bit each: it chooses
 };
 
 #define HEARTH_GRAM_MOST  8  // tokens
@@ -492,6 +499,12 @@ static inline bool hearth_is_recurrent(const struct hearth_hparams *hp, int laye
 static inline bool hearth_attends(const struct hearth_hparams *hp, int layer)
 {
     return hearth_mixes(hp, layer) && (hp->recurrence.beside || !hearth_is_recurrent(hp, layer));
+}
+
+// Whether the layer chooses the positions that it attends to.
+static inline bool hearth_chooses(const struct hearth_hparams *hp, int layer)
+{
+    return hp->chooser.layers[layer / 64] >> (layer % 64) & 1;
 }
 
 // How many of the layers before this one are recurrent.

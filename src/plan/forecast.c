@@ -101,7 +101,7 @@ void hearth_workload_make(struct hearth_workload *out, const struct hearth_model
             &l->rec_k,      &l->rec_v,         &l->rec_fade_a,  &l->rec_fade_b,   &l->rec_gate_a,
             &l->rec_gate_b, &l->attn_mix_down, &l->attn_mix_up, &l->attn_inject,  &l->ffn_mix_down,
             &l->ffn_mix_up, &l->ffn_inject,    &l->choose_q,    &l->choose_k,     &l->gram_key,
-            &l->gram_value};
+            &l->gram_value, &l->choose_weigh};
         for (size_t w = 0; w < sizeof whole / sizeof *whole; w++)
             add_to(out->whole, whole[w], 1);
         add_ffn(out, m, l, sparsity, density[i]);

@@ -250,6 +250,7 @@ static const struct made kinds[] = {
      .small = true,
      .set = {{"expert_shared_feed_forward_length", 'u', MADE_F_SHARED, NULL}}},
     {.arch = "deepseek2", .two_step_q = true},
+    {.arch = "deepseek32", .experts = true, .two_step_q = true},
 };
 
 static void check_merged(const struct made *kind)

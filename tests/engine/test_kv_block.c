@@ -136,6 +136,7 @@ static void test_bits(void **state)
     check_bits(&(struct made){.arch = "gemma4", .gives = true, .borrows = true}, HEARTH_KV_F16,
                HEARTH_KV_F16);
     check_bits(&(struct made){.arch = "deepseek2"}, HEARTH_KV_F16, HEARTH_KV_F16);
+    check_bits(&(struct made){.arch = "deepseek32", .two_step_q = true}, HEARTH_KV_F16, HEARTH_KV_F16);
     check_bits(&(struct made){.arch = "qwen3"}, HEARTH_KV_F16, HEARTH_KV_F16);
 }
 

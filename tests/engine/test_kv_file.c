@@ -200,6 +200,7 @@ static void test_round_trip(void **unused)
         {.arch = "llama", .predictors = true, .by_neuron = true},
         {.arch = "falcon"},
         {.arch = "deepseek2", .experts = true, .two_step_q = true},
+        {.arch = "deepseek32", .experts = true, .two_step_q = true},
         {.arch = "opt", .optional = true},
         {.arch = "gemma4"},
         {.arch = "gemma4", .gives = true, .borrows = true},

@@ -55,6 +55,7 @@ static const struct made makes[] = {
              {"rope.scaling.original_context_length", 'u', 16, NULL},
              {"rope.scaling.yarn_log_multiplier", 'f', 1, NULL}}},
     {.arch = "qwen4exp", .experts = true, .grams = true},
+    {.arch = "deepseek32", .experts = true, .two_step_q = true},
 };
 // Formats in blocks, which have no room in the small made ones.
 static const char *const goldens[] = {"drelu.Q4_0", "mixtral.Q8_0", "k-mixed.Q4_K_M", "window.Q8_0"};

@@ -688,6 +688,18 @@ static void test_streams(void **state)
     }
     refused(&(struct made){.arch = "qwen4exp", .experts = true, .grams = true, .without = "ple.head_offsets"},
             HEARTH_E_FORMAT, "ple.head_offsets");
+    const struct made lightning = {.arch = "deepseek32", .experts = true, .two_step_q = true};
+    struct made made = lightning;
+    made.two_step_q = false;
+    refused(&made, HEARTH_E_FORMAT, "attention.q_lora_rank is missing");
+    made = lightning;
+    made.set[0] = (struct made_kv){"attention.indexer.key_length", 'u', MADE_ROT - 1, NULL};
+    refused(&made, HEARTH_E_FORMAT, "cannot rotate");
+    made.set[0] = (struct made_kv){"attention.indexer.head_count", 'u', MADE_CHOOSER_HEADS + 1, NULL};
+    refused(&made, HEARTH_E_FORMAT, "indexer.attn_q_b.weight");
+    made.set[0] = (struct made_kv){0};
+    made.without = "blk.1.indexer.k_norm.bias";
+    refused(&made, HEARTH_E_FORMAT, "indexer.k_norm.bias is missing");
     // Of a table without a layer that it feeds nothing is known.
     refused(&(struct made){.arch = "qwen4exp", .experts = true, .extra = "per_layer_token_embd.weight"},
             HEARTH_E_UNSUPPORTED, "per_layer_token_embd.weight is not known");

@@ -468,7 +468,8 @@ static void test_workload(void **state)
                                         "granite-hybrid-moe.Q8_0",
                                         "kimi-delta.Q8_0",
                                         "qwen4exp.Q8_0",
-                                        "falcon-h.Q8_0"};
+                                        "falcon-h.Q8_0",
+                                        "deepseek32.Q8_0"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const double density[8] = {0};

@@ -250,6 +250,8 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim, in
         return MADE_CHOOSER;
     case HEARTH_DIM_CHOOSER_Q:
         return MADE_CHOOSER * MADE_CHOOSER_HEADS;
+    case HEARTH_DIM_CHOOSER_HEADS:
+        return MADE_CHOOSER_HEADS;
     case HEARTH_DIM_GRAM:
         return MADE_GRAM;
     case HEARTH_DIM_GRAMS:
@@ -530,11 +532,14 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
     for (size_t i = 0; i < sizeof gemma4 / sizeof *gemma4 && made_is_gemma4(made); i++)
         if (!made_sets(made, gemma4[i].key))
             made_put_kv(w, made, gemma4[i]);
+    const struct made_kv chooser[] = {{"attention.indexer.head_count", 'u', MADE_CHOOSER_HEADS, NULL},
+                                      {"attention.indexer.key_length", 'u', MADE_CHOOSER, NULL},
+                                      {"attention.indexer.top_k", 'u', MADE_CHOSEN, NULL}};
+    for (size_t i = 0; i < sizeof chooser / sizeof *chooser && arch && (arch->streams || arch->choosing); i++)
+        if (!made_sets(made, chooser[i].key))
+            made_put_kv(w, made, chooser[i]);
     const struct made_kv streams[] = {{"hyper_connection.count", 'u', MADE_STREAMS, NULL},
                                       {"hyper_connection.low_rank", 'u', MADE_MIX_RANK, NULL},
-                                      {"attention.indexer.head_count", 'u', MADE_CHOOSER_HEADS, NULL},
-                                      {"attention.indexer.key_length", 'u', MADE_CHOOSER, NULL},
-                                      {"attention.indexer.top_k", 'u', MADE_CHOSEN, NULL},
                                       {"attention.compress_ratios", 'a', MADE_BLOCK, NULL}};
     for (size_t i = 0; i < sizeof streams / sizeof *streams && arch && arch->streams; i++)
         if (!made_sets(made, streams[i].key))

@@ -17,6 +17,7 @@ import transformers as tf
 from gguf import GGMLQuantizationType as T
 
 import archs_dense
+import archs_dsa
 import archs_experts
 import archs_kimi
 import archs_mamba
@@ -284,6 +285,7 @@ MODELS |= {"mistral4": (
          rope_parameters=dict(LATENT_YARN, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.3)),
     OTHER,
 )}  # fmt: skip
+MODELS |= archs_dsa.models(LATENT, YARN, 2 * TEXT)
 MODELS |= archs_experts.models(TEXT, GROUPED, PLAIN)
 MODELS |= archs_mamba.MODELS | archs_kimi.MODELS | archs_qwen4.models(DELTA, TEXT)
 HYBRIDS = {arch: module for module in (archs_mamba, archs_kimi) for arch in module.ARCHS}
@@ -629,8 +631,9 @@ def gguf_tensors(arch, cfg, sd):
             archs_experts.layer(out, sd, arch, cfg, i)
         elif arch == "glm4moe":
             glm4moe_layer(out, sd, cfg, i)
-        elif arch in ("deepseek2", "mistral4"):
+        elif arch in ("deepseek2", "mistral4") + archs_dsa.ARCHS:
             deepseek2_layer(out, sd, cfg, i, is_joint(cfg))
+            archs_dsa.layer(out, sd, i)
             if arch == "mistral4":
                 both = [out.pop(f"blk.{i}.ffn_{part}_exps.weight") for part in ("gate", "up")]
                 out[f"blk.{i}.ffn_gate_up_exps.weight"] = np.concatenate(both, 1)
@@ -683,7 +686,7 @@ def add_hyper_parameters(w, name, arch, cfg):
         w.add_head_count_kv([0 if t == "conv" else kv_heads(cfg) for t in cfg.layer_types] if conv else kv_heads(cfg))
     if conv:
         w.add_shortconv_l_cache(cfg.conv_L_cache)
-    if arch in ("deepseek2", "mistral4"):
+    if arch in ("deepseek2", "mistral4") + archs_dsa.ARCHS:
         add_latent(w, cfg)
     elif arch not in ("falcon", "gemma4") and getattr(cfg, "head_dim", None):
         w.add_key_length(cfg.head_dim)
@@ -863,11 +866,13 @@ def write_gguf(path, name, arch, model, tensors, kind):
     add_hyper_parameters(w, name, arch, cfg)
     if arch == "qwen4exp":
         archs_qwen4.add_keys(w, cfg, model)
+    if arch in archs_dsa.ARCHS:
+        archs_dsa.add_keys(w, arch, cfg)
     add_vocabulary(w, SpmVocab())
     decoded = {}
     for tensor, value in tensors.items():
         value = -np.exp(value) if tensor.endswith("ssm_a") else value + ones_of(arch, tensor)
-        plain = value.ndim < 2 or any(part in tensor for part in ("norm", "gate_inp", "position", "bias", "conv1d", "shortconv.conv")) or tensor.endswith(("ssm_a", "ssm_d"))
+        plain = value.ndim < 2 or any(part in tensor for part in ("norm", "gate_inp", "position", "bias", "conv1d", "shortconv.conv", "indexer.proj")) or tensor.endswith(("ssm_a", "ssm_d"))
         own = T.F32 if plain else T.Q8_0 if kind == "MXFP4" and "_exps" not in tensor else T[kind]
         data = np.ascontiguousarray(mm.encode(np.ascontiguousarray(value), own))
         w.add_tensor(tensor, data, raw_dtype=own)
@@ -942,7 +947,7 @@ def make(name, folder, kind="Q8_0"):
     settings = dict(settings, num_hidden_layers=1) if kind == "F16" else settings
     torch.manual_seed(0)
     model = model_class(model_class.config_class(**settings)).eval()
-    fill(model, np.random.RandomState(5 + sum(map(ord, name))))
+    fill(model, np.random.RandomState(archs_dsa.SEEDS.get(name, 5 + sum(map(ord, name)))))
     if kind == "F16":
         for p in model.parameters():
             p.data = p.data.half().float()
@@ -954,8 +959,8 @@ def make(name, folder, kind="Q8_0"):
     sd = {k: v.numpy() for k, v in model.state_dict().items()}
     decoded = write_gguf(stem + ".gguf", name, arch, model, gguf_tensors(arch, model.config, sd), kind)
     reference = with_weights(model, arch, decoded).double()
-    chosen = []
-    hooks = record_experts(reference, chosen)
+    chosen, gaps = [], []
+    hooks = record_experts(reference, chosen) + archs_dsa.watch(reference, gaps)
     logits = mm.logits_of(reference, ids)
     for hook in hooks:
         hook.remove()
@@ -972,7 +977,7 @@ def make(name, folder, kind="Q8_0"):
     more, lead = more[:n], min(leads[:n], default=0)
     with open(stem + ".greedy", "w") as f:
         f.write(f"{text}\n{' '.join(map(str, ids))}\n{' '.join(map(str, more))}\n{lead:.4f}\n")
-    print(f"{name}.{kind}: {len(ids)} tokens, logits' deviation {original.std():.2f}, greedy {len(more)}")
+    print(f"{name}.{kind}: {len(ids)} tokens, logits' deviation {original.std():.2f}, greedy {len(more)}" + (f", choices {min(gaps):.1e} apart" if gaps else ""))
 
 
 def main():

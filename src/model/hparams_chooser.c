@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// Hyper-parameters of what chooses the positions that layers attend to.
+#include "model/hparams.h"
+
+// Positions of a block: layers that attend, which all must have the same, say it; 0: positions are not chosen.
+static int read_block(const struct reader *r, struct hearth_hparams *hp)
+{
+    const struct hearth_gguf_kv *kv;
+    int64_t block = -1;
+    int rc = find_of_layers(r, "attention.compress_ratios", hp, &kv);
+    for (int i = 0; i < hp->n_layer && kv && !rc; i++) {
+        const int64_t own = number_of(kv, i);
+        if (hearth_is_recurrent(hp, i))
+            continue;
+        if (own < 0 || own > 64 || (own && 64 % own) || (block >= 0 && own != block))
+            rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                             "%s: %s is %lld in layer %d, where it must divide 64 and be the same in all "
+                             "layers that attend",
+                             hearth_gguf_path(r->g), key_of(r, "attention.compress_ratios").text,
+                             (long long)own, i);
+        block = own;
+    }
+    hp->chooser.block = block > 0 ? (int)block : 0;
+    return rc;
+}
+
+// How many of the best a token attends to: of positions, which must be whole blocks.
+static int read_most(const struct reader *r, struct hearth_chooser *c)
+{
+    int most = 0;
+    const int rc = read_size(r, "attention.indexer.top_k", 1 << 24, &most);
+    if (rc || !c->block)
+        return rc;
+    c->most = most / c->block;
+    if (most % c->block)
+        return hearth_fail(
+            r->err, HEARTH_E_UNSUPPORTED,
+            "%s: attention to %d positions (attention.indexer.top_k), which are no whole blocks "
+            "of %d, is not supported",
+            hearth_gguf_path(r->g), most, c->block);
+    return HEARTH_OK;
+}
+
+int hearth_chooser_read(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+{
+    struct hearth_chooser *c = &hp->chooser;
+    if (!arch->streams && !arch->choosing)
+        return HEARTH_OK;
+    c->block = 1;
+    c->low = arch->choosing;
+    c->halves = arch->choosing ? arch->choice_halves : hp->positions == HEARTH_POS_ROPE_NEOX;
+    c->eps = arch->choosing ? 1e-6f : hp->norm_eps; // which such files do not say
+    int rc = arch->streams ? read_block(r, hp) : HEARTH_OK;
+    if (!rc)
+        rc = read_size(r, "attention.indexer.head_count", 256, &c->n_heads);
+    if (!rc)
+        rc = read_size(r, "attention.indexer.key_length", 1024, &c->dim);
+    if (!rc)
+        rc = read_most(r, c);
+    if (!rc && c->low && !hp->latent.q_rank)
+        rc = hearth_fail(r->err, HEARTH_E_FORMAT,
+                         "%s: attention.q_lora_rank is missing, of which queries of the indexer are made",
+                         hearth_gguf_path(r->g));
+    if (!rc && hp->n_rot > c->dim)
+        rc = hearth_fail(r->err, HEARTH_E_FORMAT,
+                         "%s: heads of %d elements (attention.indexer.key_length) cannot rotate %d",
+                         hearth_gguf_path(r->g), c->dim, hp->n_rot);
+    for (int i = 0; i < hp->n_layer && c->block && !rc; i++)
+        c->layers[i / 64] |= (uint64_t)hearth_attends(hp, i) << (i % 64);
+    return rc;
+}
