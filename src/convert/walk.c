@@ -85,7 +85,7 @@ void hearth_walk_leave(struct hearth_walk *w, int layer)
 
 static int take_memory(struct hearth_walk *w, struct hearth_error *err)
 {
-    const size_t width = (size_t)hearth_stream_width(&w->model->hp);
+    const size_t width = hearth_by_layer_width(&w->model->hp, w->n_ctx);
     uint64_t rows = 0;
     w->at = hearth_calloc(w->n_windows, sizeof *w->at);
     w->x = hearth_calloc((size_t)w->n_ubatch * width, sizeof *w->x);

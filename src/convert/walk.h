@@ -35,9 +35,9 @@ struct hearth_walk {
     size_t group;             // windows that pass together
     size_t first;             // window of sequence 0
     bool bos;
-    struct hearth_row_store states; // stream of each row, [E]
+    struct hearth_row_store states; // of each row, what hearth_by_layer_width() speaks of
     uint64_t *at;                   // [n_windows] their first rows in it
-    float *x;                       // [n_ubatch x E]
+    float *x;                       // of n_ubatch rows
     struct hearth_by_layer_row *rows;
 };
 

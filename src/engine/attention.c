@@ -19,6 +19,7 @@ struct job {
     int layer;
     int n_blocks;
     int n_ranges;                        // steps: ranges that a token's positions may reach into, a task each
+    bool chosen;                         // the layer attends to chosen positions alone
     int n_head;                          // of the layer
     int group;                           // query heads of a task,
     int n_groups;                        // and how often they go into all
@@ -41,17 +42,17 @@ struct work {
     size_t q_stride;
 };
 
-// Whether a token attends to chosen positions alone.
-static bool is_chosen(const struct hearth_attention_work *w, int token)
+// Whether a token attends to chosen positions alone: not in short texts.
+static bool is_chosen(const struct job *j, int token)
 {
-    return w->choose->counts && w->choose->counts[token];
+    return j->chosen && j->work->choose->counts[token];
 }
 
 // The last of the positions that a token attends to, counted without those between that it does not.
 static int last_of(const struct job *j, int token)
 {
     const struct hearth_attention_work *w = j->work;
-    return is_chosen(w, token) ? w->choose->counts[token] - 1 : w->c->rows[token].pos;
+    return is_chosen(j, token) ? w->choose->counts[token] - 1 : w->c->rows[token].pos;
 }
 
 // The part of a tile that a token attends to.
@@ -341,7 +342,7 @@ static bool attend_range(const struct work *x, int r)
     memset(x->w->sum, 0, (size_t)((x->last - x->first) * x->group) * sizeof *x->w->sum);
     if (first >= last)
         return false;
-    (is_chosen(x->j->work, x->first) ? attend_chosen : attend_pages)(x, first, last);
+    (is_chosen(x->j, x->first) ? attend_chosen : attend_pages)(x, first, last);
     return true;
 }
 
@@ -451,14 +452,15 @@ static void combine_task(void *arg, int task, int worker)
 
 // Cuts the rows into blocks: consecutive positions of one sequence, so that a tile of keys is read once for
 // all of them; a row whose positions are chosen is alone. Returns how many; block i is [blocks[i], blocks[i + 1]).
-static int cut_blocks(struct hearth_attention_work *w, struct hearth_rows rows)
+static int cut_blocks(const struct job *j)
 {
+    struct hearth_attention_work *w = j->work;
     const struct hearth_row *at = w->c->rows;
-    const int end = rows.first + rows.n;
+    const int end = j->rows.first + j->rows.n;
     int n = 0;
-    for (int i = rows.first, first = i; i < end; i++) {
+    for (int i = j->rows.first, first = i; i < end; i++) {
         const bool goes_on = i > first && at[i].seq == at[i - 1].seq && at[i].pos == at[i - 1].pos + 1 &&
-                             i - first < HEARTH_ATTN_BLOCK && !is_chosen(w, i);
+                             i - first < HEARTH_ATTN_BLOCK && !is_chosen(j, i);
         if (goes_on)
             continue;
         w->blocks[n++] = first = i;
@@ -485,14 +487,15 @@ void hearth_attention(struct hearth_attention_work *w, struct hearth_rows rows, 
     struct job j = {.work = w,
                     .rows = rows,
                     .layer = layer,
-                    .n_blocks = cut_blocks(w, rows),
                     .n_ranges = 1,
+                    .chosen = hearth_is_chosen_for(w->c->hp, layer),
                     .n_head = n_head,
                     .group = group,
                     .n_groups = n_head / group,
                     .window = hearth_window_of(w->c->hp, layer),
                     .heads = heads,
                     .scale = w->c->hp->attn_scale};
+    j.n_blocks = cut_blocks(&j);
     if (rows.phase == HEARTH_PHASE_STEP)
         for (int i = 0; i < rows.n; i++) {
             const int reach = last_of(&j, rows.first + i) / (HEARTH_KV_TILE * HEARTH_ATTN_RANGE) + 1;

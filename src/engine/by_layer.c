@@ -17,10 +17,29 @@ static int take_batch(struct hearth_session *s, const struct hearth_by_layer_row
     return hearth_batch_take(&s->batch, &s->kv, &s->limits, n, err);
 }
 
+size_t hearth_by_layer_width(const struct hearth_hparams *hp, int length)
+{
+    const size_t stream = (size_t)hearth_stream_width(hp);
+    return hp->chooser.shared && length > hp->chooser.most * hp->chooser.block
+               ? stream + hearth_choose_kept(hp)
+               : stream;
+}
+
+// What is known of the first n rows of the batch comes from x, or goes there.
+static void move_rows(struct hearth_session *s, float *x, int n, bool out)
+{
+    const size_t width = s->by_layer_width, stream = (size_t)hearth_stream_width(&s->model->hp);
+    for (int i = 0; i < n; i++) {
+        float *own = s->work.x + (size_t)i * stream, *kept = x + (size_t)i * width;
+        memcpy(out ? kept : own, out ? own : kept, stream * sizeof *x);
+        if (width > stream)
+            hearth_choose_move(&s->work.choose, i, (int *)(void *)(kept + stream), out);
+    }
+}
+
 int hearth_by_layer_pass(struct hearth_session *s, int layer, const struct hearth_by_layer_row *rows, int n,
                          float *x, struct hearth_error *err)
 {
-    const size_t bytes = (size_t)n * (size_t)hearth_stream_width(&s->model->hp) * sizeof *x;
     assert(n > 0 && n <= s->n_ubatch);
     int rc = take_batch(s, rows, n, err);
     if (rc)
@@ -29,7 +48,7 @@ int hearth_by_layer_pass(struct hearth_session *s, int layer, const struct heart
     if (layer == 0 || s->model->hp.n_embd_layer)
         hearth_forward_embed(s);
     if (layer)
-        memcpy(s->work.x, x, bytes);
+        move_rows(s, x, n, false);
     hearth_forward_place(s);
     s->context.looks_after = true;
     hearth_forward_layer(s, layer);
@@ -40,7 +59,7 @@ int hearth_by_layer_pass(struct hearth_session *s, int layer, const struct heart
         hearth_batch_drop(&s->batch, &s->kv);
         return rc;
     }
-    memcpy(x, s->work.x, bytes);
+    move_rows(s, x, n, true);
     hearth_batch_commit(&s->batch, &s->kv);
     return HEARTH_OK;
 }
@@ -90,6 +109,7 @@ int hearth_by_layer_begin(struct hearth_session *s, int n, int length, struct he
     rc = hearth_turn_begin(s, err);
     s->batch.n = s->batch.n_classes = 0;
     s->by_layer = !rc;
+    s->by_layer_width = hearth_by_layer_width(&s->model->hp, length);
     return rc;
 }
 

@@ -18,8 +18,12 @@ void hearth_by_layer_end(struct hearth_session *s);
 int hearth_by_layer_enter(struct hearth_session *s, int layer, struct hearth_error *err);
 void hearth_by_layer_leave(struct hearth_session *s, int layer);
 
-// Takes the next tokens of a sequence through the layer: x [n x E] is the stream before it and becomes that
-// behind it; for layer 0 it is only written. rows[i] is a sequence and a token; those of a sequence lie side
+// Floats that the caller keeps of each token between two layers, where texts have up to `length` tokens: its stream, and
+// where layers attend to what earlier ones chose, this.
+size_t hearth_by_layer_width(const struct hearth_hparams *hp, int length);
+
+// Takes the next tokens of a sequence through the layer: x [n x that many] is what is known of them before it and becomes
+// that behind it; for layer 0 it is only written. rows[i] is a sequence and a token; those of a sequence lie side
 // by side; n is at most n_ubatch. The session's probes see them. HEARTH_E_INTERRUPTED, HEARTH_E_IO.
 struct hearth_by_layer_row {
     int seq;

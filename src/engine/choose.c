@@ -235,6 +235,15 @@ static struct hearth_product query_product(const struct hearth_choose_work *w, s
                                    .n = rows.n};
 }
 
+void hearth_choose_move(struct hearth_choose_work *w, int row, int *kept, bool out)
+{
+    const size_t most = (size_t)w->c->hp->chooser.most;
+    int *own = w->blocks + (size_t)row * most, *count = &w->counts[row];
+    *(out ? kept : count) = *(out ? count : kept);
+    if (*count)
+        memcpy(out ? kept + 1 : own, out ? own : kept + 1, most * sizeof *own);
+}
+
 int hearth_choose_products(struct hearth_choose_work *w, struct hearth_rows rows, int layer,
                            struct hearth_product *out)
 {

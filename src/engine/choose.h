@@ -50,6 +50,15 @@ int hearth_choose_low_products(struct hearth_choose_work *w, struct hearth_rows 
 void hearth_choose(struct hearth_choose_work *w, const struct hearth_batch *b, int layer,
                    const float *cos_sin);
 
+// A row's choice, as a caller keeps it for another layer of the batch: so many numbers, of which those behind the first
+// count where that is not 0.
+static inline size_t hearth_choose_kept(const struct hearth_hparams *hp)
+{
+    return 1 + (size_t)hp->chooser.most;
+}
+// It goes to `kept`, or comes from there.
+void hearth_choose_move(struct hearth_choose_work *w, int row, int *kept, bool out);
+
 // A position that a row attends to, the i-th of `counts`: those of a block are neighbours.
 static inline int hearth_choose_position(const struct hearth_choose_work *w, int row, int i)
 {

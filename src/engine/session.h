@@ -76,8 +76,9 @@ struct hearth_session {
     struct hearth_tracing *tracing; // or NULL
     struct hearth_offload *offload; // the first of its devices; or NULL
     struct hearth_session_progress progress;
-    bool by_layer; // it has the weights (by_layer.h)
-    bool inexact;  // its numbers may be those of a device that has other ones
+    bool by_layer;         // it has the weights (by_layer.h)
+    size_t by_layer_width; // and then, hearth_by_layer_width()
+    bool inexact;          // its numbers may be those of a device that has other ones
 };
 
 // What a session would take besides weights, without taking it: there may be less memory than that here.

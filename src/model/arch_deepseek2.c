@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The architectures deepseek2, deepseek32 and mistral4. The first: DeepSeek V2, V3, R1, Kimi K2, GLM-4.7-Flash. Latent attention; experts in groups,
+// The architectures deepseek2, deepseek32, glm-dsa and mistral4. The first: DeepSeek V2, V3, R1, Kimi K2, GLM-4.7-Flash. Latent attention; experts in groups,
 // one more that all tokens use, none in the first layers. Layers behind block_count less nextn_predict_layers
 // guess tokens ahead and are not used. The second, DeepSeek V3.2, is the same with a small attention beside it, the
-// lightning indexer, that chooses the positions to attend to. The third, Mistral Small 4, is the same with queries that grow with their
+// lightning indexer, that chooses the positions to attend to. The third, GLM-5, 5.1 and 5.2, is that with layers
+// that attend to what the last one before them chose. The fourth, Mistral Small 4, is the same with queries that grow with their
 // position, experts' gate and up in one tensor, and no groups.
 #include "model/arch.h"
 
@@ -34,7 +35,7 @@ static const struct hearth_binding layer[] = {
     {0},
 };
 
-static const struct hearth_binding layer_deepseek32[] = {
+static const struct hearth_binding layer_choosing[] = {
     LATENT,
     HEARTH_LAYER("indexer.attn_q_b.weight", choose_q, Q_RANK, CHOOSER_Q, CHOOSES),
     HEARTH_LAYER("indexer.attn_k.weight", choose_k, EMBD, CHOOSER, CHOOSES),
@@ -76,7 +77,21 @@ const struct hearth_arch hearth_arch_deepseek32 = {
     .choosing = true,
     .choice_halves = true,
     .globals = globals,
-    .layer = layer_deepseek32,
+    .layer = layer_choosing,
+};
+
+const struct hearth_arch hearth_arch_glm_dsa = {
+    .name = "glm-dsa",
+    .positions = HEARTH_POS_ROPE,
+    .activation = HEARTH_ACT_SILU,
+    .expert_gating = HEARTH_GATING_SIGMOID,
+    .latent = true,
+    .groups = true,
+    .extra_layers = true,
+    .choosing = true,
+    .choice_shared = true,
+    .globals = globals,
+    .layer = layer_choosing,
 };
 
 const struct hearth_arch hearth_arch_mistral4 = {

@@ -41,6 +41,38 @@ static int read_most(const struct reader *r, struct hearth_chooser *c)
     return HEARTH_OK;
 }
 
+// Whether the file has something of it, of a layer.
+static bool has_indexer(const struct reader *r, int layer)
+{
+    static const char *const names[] = {"attn_q_b", "attn_k"};
+    char name[64];
+    bool has = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !has; i++) {
+        snprintf(name, sizeof name, "blk.%d.indexer.%s.weight", layer, names[i]);
+        has = hearth_gguf_tensor(r->g, name);
+    }
+    return has;
+}
+
+// Which layers choose, of those that attend: all, or those that the file says, or else those with what they choose by.
+static int read_choosing_layers(const struct reader *r, struct hearth_hparams *hp)
+{
+    struct hearth_chooser *c = &hp->chooser;
+    const struct hearth_gguf_kv *kv = NULL;
+    const int rc = c->shared ? find_of_layers(r, "attention.indexer.types", hp, &kv) : HEARTH_OK;
+    for (int i = 0; i < hp->n_layer && c->block && !rc; i++) {
+        const bool own = !c->shared || (kv ? number_of(kv, i) != 0 : has_indexer(r, i));
+        c->layers[i / 64] |= (uint64_t)(own && hearth_attends(hp, i)) << (i % 64);
+    }
+    if (!rc && c->shared && !hearth_chooses(hp, 0))
+        return hearth_fail(
+            r->err, HEARTH_E_FORMAT,
+            "%s: the first layer has no indexer (blk.0.indexer.attn_k.weight), and none before it whose choice it could "
+            "share: the file is incomplete",
+            hearth_gguf_path(r->g));
+    return rc;
+}
+
 int hearth_chooser_read(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     struct hearth_chooser *c = &hp->chooser;
@@ -48,6 +80,7 @@ int hearth_chooser_read(const struct reader *r, const struct hearth_arch *arch, 
         return HEARTH_OK;
     c->block = 1;
     c->low = arch->choosing;
+    c->shared = arch->choice_shared;
     c->halves = arch->choosing ? arch->choice_halves : hp->positions == HEARTH_POS_ROPE_NEOX;
     c->eps = arch->choosing ? 1e-6f : hp->norm_eps; // which such files do not say
     int rc = arch->streams ? read_block(r, hp) : HEARTH_OK;
@@ -65,7 +98,5 @@ int hearth_chooser_read(const struct reader *r, const struct hearth_arch *arch, 
         rc = hearth_fail(r->err, HEARTH_E_FORMAT,
                          "%s: heads of %d elements (attention.indexer.key_length) cannot rotate %d",
                          hearth_gguf_path(r->g), c->dim, hp->n_rot);
-    for (int i = 0; i < hp->n_layer && c->block && !rc; i++)
-        c->layers[i / 64] |= (uint64_t)hearth_attends(hp, i) << (i % 64);
-    return rc;
+    return rc ? rc : read_choosing_layers(r, hp);
 }

@@ -253,6 +253,7 @@ struct hearth_chooser {
     bool halves; // of a head the pairs (i, i + n_rot/2) rotate, else (2i, 2i + 1)
     bool low;    // queries are made of what latent attention's queries are made of
     float eps;   // of keys' norm
+    bool shared; // layers that do not choose attend to what the last one before them chose, else to all
     uint64_t layers[HEARTH_MAX_LAYERS / 64]; // a bit each: it chooses
 };
 
@@ -505,6 +506,12 @@ static inline bool hearth_attends(const struct hearth_hparams *hp, int layer)
 static inline bool hearth_chooses(const struct hearth_hparams *hp, int layer)
 {
     return hp->chooser.layers[layer / 64] >> (layer % 64) & 1;
+}
+
+// Whether it attends to what was chosen, by itself or by a layer before it.
+static inline bool hearth_is_chosen_for(const struct hearth_hparams *hp, int layer)
+{
+    return hearth_chooses(hp, layer) || hp->chooser.shared;
 }
 
 // How many of the layers before this one are recurrent.

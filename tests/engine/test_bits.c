@@ -581,21 +581,21 @@ static void check_golden(struct subject *m, int at)
     static const struct {
         const char *name;
         int group;
-    } later[] = {{"gemma3.", 1},     {"glm4moe.", 1},       {"gpt-oss.", 1},    {"granitemoe.", 1},
-                 {"phi3", 1},        {"smallthinker.", 1},  {"deepseek-", 2},   {"glm-lite.", 2},
-                 {"grids.", 2},      {"qwen3next.", 2},     {"gemma4", 3},      {"dots1.", 4},
-                 {"ernie", 4},       {"glm4.", 4},          {"granite.", 4},    {"hunyuan", 4},
-                 {"minimax-m2.", 4}, {"mistral3.", 4},      {"olmoe.", 4},      {"qwen2moe.", 4},
-                 {"seed-oss.", 4},   {"smollm3.", 4},       {"jump.", 5},       {"bailing", 6},
-                 {"deepseek.", 6},   {"exaone-moe.", 6},    {"hy-v3.", 6},      {"solar-open.", 6},
-                 {"nemotron-", 7},   {"granite-hybrid", 7}, {"afmoe.", 8},      {"laguna", 8},
-                 {"step35.", 8},     {"mimo2.", 9},         {"kimi-", 10},      {"qwen4exp", 11},
-                 {"gemma.", 15},     {"gemma2.", 15},       {"command-r", 15},  {"cohere2.", 15},
-                 {"olmo2.", 15},     {"olmo3.", 15},        {"exaone.", 15},    {"exaone4", 15},
-                 {"internlm2.", 15}, {"starcoder2.", 15},   {"stablelm", 15},   {"nemotron.", 15},
-                 {"arcee.", 15},     {"phi2.", 15},         {"gptneox", 15},    {"orion.", 15},
-                 {"minicpm.", 15},   {"falcon-h.", 12},     {"llama4", 13},     {"mistral4.", 14},
-                 {"minicpm3.", 16},  {"apertus.", 16},      {"deepseek32.", 17}};
+    } later[] = {{"gemma3.", 1},     {"glm4moe.", 1},       {"gpt-oss.", 1},     {"granitemoe.", 1},
+                 {"phi3", 1},        {"smallthinker.", 1},  {"deepseek-", 2},    {"glm-lite.", 2},
+                 {"grids.", 2},      {"qwen3next.", 2},     {"gemma4", 3},       {"dots1.", 4},
+                 {"ernie", 4},       {"glm4.", 4},          {"granite.", 4},     {"hunyuan", 4},
+                 {"minimax-m2.", 4}, {"mistral3.", 4},      {"olmoe.", 4},       {"qwen2moe.", 4},
+                 {"seed-oss.", 4},   {"smollm3.", 4},       {"jump.", 5},        {"bailing", 6},
+                 {"deepseek.", 6},   {"exaone-moe.", 6},    {"hy-v3.", 6},       {"solar-open.", 6},
+                 {"nemotron-", 7},   {"granite-hybrid", 7}, {"afmoe.", 8},       {"laguna", 8},
+                 {"step35.", 8},     {"mimo2.", 9},         {"kimi-", 10},       {"qwen4exp", 11},
+                 {"gemma.", 15},     {"gemma2.", 15},       {"command-r", 15},   {"cohere2.", 15},
+                 {"olmo2.", 15},     {"olmo3.", 15},        {"exaone.", 15},     {"exaone4", 15},
+                 {"internlm2.", 15}, {"starcoder2.", 15},   {"stablelm", 15},    {"nemotron.", 15},
+                 {"arcee.", 15},     {"phi2.", 15},         {"gptneox", 15},     {"orion.", 15},
+                 {"minicpm.", 15},   {"falcon-h.", 12},     {"llama4", 13},      {"mistral4.", 14},
+                 {"minicpm3.", 16},  {"apertus.", 16},      {"deepseek32.", 17}, {"glm-dsa.", 17}};
     static int turns[18];
     (void)at;
     int group = 0;

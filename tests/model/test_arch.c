@@ -700,6 +700,31 @@ static void test_streams(void **state)
     made.set[0] = (struct made_kv){0};
     made.without = "blk.1.indexer.k_norm.bias";
     refused(&made, HEARTH_E_FORMAT, "indexer.k_norm.bias is missing");
+    // Which layers choose: the first must.
+    struct made shares = {.arch = "glm-dsa", .experts = true, .two_step_q = true, .shares_choice = true};
+    struct hearth_model *m = open_made(&shares, NULL);
+    assert_true(hearth_chooses(&m->hp, 0) && !hearth_chooses(&m->hp, 1));
+    assert_true(hearth_is_chosen_for(&m->hp, 1));
+    struct hearth_session *s = NULL;
+    const struct hearth_session_params p = {.size = sizeof p,
+                                            .n_ctx = 64,
+                                            .max_seqs = 1,
+                                            .n_threads = 1,
+                                            .type_k = HEARTH_KV_F32,
+                                            .type_v = HEARTH_KV_F32};
+    CHECK(hearth_session_open(&s, m, &p, &check_error));
+    assert_int_equal(s->kv.page_bytes,
+                     HEARTH_KV_TILE * (MADE_LAYERS * (MADE_LATENT + MADE_ROT) + MADE_CHOOSER) * 4);
+    assert_int_equal(s->kv.page_bytes, HEARTH_KV_TILE * hearth_kv_row_bytes(&s->kv));
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+    shares.set[0] = (struct made_kv){"attention.indexer.types", 'a', 0, NULL};
+    refused(&shares, HEARTH_E_FORMAT, "the first layer has no indexer");
+    shares.set[0].number = 1;
+    refused(&shares, HEARTH_E_FORMAT, "blk.1.indexer.attn_q_b.weight is missing");
+    shares.set[0] = (struct made_kv){0};
+    shares.without = "blk.0.indexer.attn_k.weight";
+    refused(&shares, HEARTH_E_FORMAT, "blk.0.indexer.attn_k.weight is missing");
     // Of a table without a layer that it feeds nothing is known.
     refused(&(struct made){.arch = "qwen4exp", .experts = true, .extra = "per_layer_token_embd.weight"},
             HEARTH_E_UNSUPPORTED, "per_layer_token_embd.weight is not known");

@@ -469,7 +469,8 @@ static void test_workload(void **state)
                                         "kimi-delta.Q8_0",
                                         "qwen4exp.Q8_0",
                                         "falcon-h.Q8_0",
-                                        "deepseek32.Q8_0"};
+                                        "deepseek32.Q8_0",
+                                        "glm-dsa.Q8_0"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const double density[8] = {0};

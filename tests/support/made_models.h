@@ -64,6 +64,7 @@ struct made {
     bool gives;          // tokens give each layer something
     bool grams;          // n-grams of tokens feed the first layer
     bool borrows;        // the last layer attends to keys and values of the first
+    bool shares_choice;  // the last layer attends to the positions that the first chose
     bool two_widths;     // the last layer has more neurons
     bool by_neuron;      // down stored by neuron
     bool predictors;     // and these
@@ -332,6 +333,7 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
         ((b->need == HEARTH_RECURS || b->need == HEARTH_RECURS_F32) && strcmp(prefix, "blk.0.") != 0 &&
          !made_is_beside(made)) ||
         (b->need == HEARTH_RECURS_MAYBE && !made->optional) ||
+        (b->need == HEARTH_CHOOSES && made->shares_choice && strcmp(prefix, "blk.0.") != 0) ||
         ((b->need == HEARTH_GRAMS || b->need == HEARTH_GRAMS_F32) &&
          !(made->grams && (!*prefix || !strcmp(prefix, "blk.0.")))) ||
         (b->need == HEARTH_TOKEN_GIVES && !made->gives) ||

@@ -5,9 +5,9 @@
 import torch
 import transformers as tf
 
-ARCHS = ("deepseek32",)
+ARCHS = ("deepseek32", "glm-dsa")
 # Of some hundred, with which no choice is close: where one flips, a row of logits is another one.
-SEEDS = {"deepseek32": 258}
+SEEDS = {"deepseek32": 258, "glm-dsa": 282}
 
 
 def models(latent, yarn, text):
@@ -21,6 +21,12 @@ def models(latent, yarn, text):
             "deepseek32", tf.DeepseekV32ForCausalLM,
             base | dict(n_group=4, topk_group=2, routed_scaling_factor=2.5,
                         rope_parameters=dict(yarn, mscale=1.0, mscale_all_dim=1.0)),
+            text,
+        ),
+        "glm-dsa": (
+            "glm-dsa", tf.GlmMoeDsaForCausalLM,
+            base | dict(num_hidden_layers=4, indexer_types=["full", "shared", "full", "shared"], n_shared_experts=1, n_group=1,
+                        topk_group=1, routed_scaling_factor=1.8, rms_norm_eps=1e-5),
             text,
         ),
     }  # fmt: skip
@@ -64,3 +70,11 @@ def watch(model, gaps):
 def add_keys(w, arch, cfg):
     for key, number in (("head_count", cfg.index_n_heads), ("key_length", cfg.index_head_dim), ("top_k", cfg.index_topk)):
         w.add_uint32(f"{arch}.attention.indexer.{key}", number)
+    if arch == "glm-dsa":  # whose last layer guesses tokens ahead
+        w.add_array(f"{arch}.attention.indexer.types", [kind == "full" for kind in cfg.indexer_types])
+        w.add_nextn_predict_layers(1)
+
+
+def tables(arch, cfg):
+    """Tensors of a layer behind the model's."""
+    return {f"blk.{cfg.num_hidden_layers}.nextn.enorm.weight": [1.0] * cfg.hidden_size} if arch == "glm-dsa" else {}

@@ -21,7 +21,8 @@ OTHERWISE = {
     "window": "llama.cpp ignores the sliding windows of llama files",
     "exaone4-hybrid": "llama.cpp has windows in models of 64 layers only",
     "llama4-chunks": "llama.cpp has chunks of 8192 whatever the file says",
-    "deepseek32": "llama.cpp's rounding of activations to 8 bits changes choices of positions",
+    "deepseek32.Q8_0": "llama.cpp's rounding of activations to 8 bits changes choices of positions",
+    "glm-dsa.Q8_0": "llama.cpp's rounding of activations to 8 bits changes choices of positions",
     "command-r-plus": "llama.cpp norms heads in models of 64 layers only",
 }
 
@@ -51,8 +52,9 @@ def main():
         if name in ("opt", "bamboo"):
             print(f"{name}.{kind}: an architecture that llama.cpp does not know")
             continue
-        if name in OTHERWISE:
-            print(f"{name}.{kind}: {OTHERWISE[name]}")
+        otherwise = OTHERWISE.get(name) or OTHERWISE.get(f"{name}.{kind}")
+        if otherwise:
+            print(f"{name}.{kind}: {otherwise}")
             continue
         model = llama_cpp.Model(path, kv=0, flash=0, repack=not name.startswith(("kimi", "mistral4")))  # it fails with its layouts of these
         same_ids = model.tokenize(text) == list(tokens)

@@ -675,7 +675,7 @@ def add_hyper_parameters(w, name, arch, cfg):
         return
     w.add_context_length(cfg.max_position_embeddings)
     w.add_embedding_length(cfg.hidden_size)
-    w.add_block_count(cfg.num_hidden_layers + (name == "glm4moe"))  # whose last one guesses tokens ahead
+    w.add_block_count(cfg.num_hidden_layers + (name in ("glm4moe", "glm-dsa")))  # whose last one guesses tokens ahead
     if arch == "gemma4":
         add_gemma4(w, cfg)
     elif arch not in ("qwen35moe", "qwen3next", "qwen4exp"):
@@ -877,7 +877,7 @@ def write_gguf(path, name, arch, model, tensors, kind):
         data = np.ascontiguousarray(mm.encode(np.ascontiguousarray(value), own))
         w.add_tensor(tensor, data, raw_dtype=own)
         decoded[tensor] = np.ascontiguousarray(mm.decode(data, own).astype(np.float32)).reshape(value.shape)
-    for tensor, value in (tables_of(name, cfg) | archs_experts.tables(arch, cfg, model)).items():
+    for tensor, value in (tables_of(name, cfg) | archs_dsa.tables(arch, cfg) | archs_experts.tables(arch, cfg, model)).items():
         w.add_tensor(tensor, np.asarray(value, np.float32))
     w.write_header_to_file()
     w.write_kv_data_to_file()
