@@ -20,7 +20,9 @@ enum hearth_synth_arch {
     HEARTH_SYNTH_QWEN35MOE,
     HEARTH_SYNTH_DEEPSEEK2,
     HEARTH_SYNTH_GEMMA4,
-    HEARTH_SYNTH_QWEN4EXP
+    HEARTH_SYNTH_QWEN4EXP,
+    HEARTH_SYNTH_DEEPSEEK32,
+    HEARTH_SYNTH_GLM_DSA
 };
 
 // Some of a space's neurons and how often they are active. The probabilities rise evenly on a
@@ -45,9 +47,13 @@ struct hearth_synth_planting {
 // Latent attention and what comes with it (struct hearth_latent in model/model.h has the words).
 struct hearth_synth_latent {
     uint32_t rank, q_rank, n_rot, still, value; // q_rank 0: queries in one step
-    uint32_t n_ff_dense;                        // of the first layer, which has no experts
+    uint32_t n_ff_dense;                        // of the first layers, which have no experts
     uint32_t n_shared;                          // experts in one that all tokens use
     bool sigmoid;                               // experts chosen by sigmoids and a bias
+    uint32_t n_dense;                           // layers without experts; 0: one, where it has neurons
+    uint32_t choosers, chooser,
+        chosen;        // heads that choose positions, their size, positions; 0: all are attended to
+    uint32_t choosing; // the first three layers choose, and behind them every so many; 0: all do
 };
 
 // Layers of two kinds, with and without a window, and what comes with them (Gemma 4).
@@ -96,6 +102,18 @@ struct hearth_synth_preset {
 static inline bool hearth_synth_is_qwen35(const struct hearth_synth_preset *p)
 {
     return p->arch == HEARTH_SYNTH_QWEN35MOE || p->arch == HEARTH_SYNTH_QWEN4EXP;
+}
+
+// Whether a layer has what chooses positions for latent attention.
+static inline bool hearth_synth_chooses(const struct hearth_synth_latent *l, uint32_t layer)
+{
+    return l->choosers && (!l->choosing || layer < 3 || (layer - 2) % l->choosing == 0);
+}
+
+// Layers without experts, of a preset whose others have some.
+static inline uint32_t hearth_synth_dense(const struct hearth_synth_latent *l)
+{
+    return l->n_ff_dense && !l->n_dense ? 1 : l->n_dense;
 }
 
 // Preset i; NULL after the last.

@@ -259,10 +259,22 @@ static int put_streams(struct hearth_synth *s)
     return rc;
 }
 
+// Which layers choose positions, where others share what these chose.
+static int put_choosing(struct hearth_synth *s, const char *arch)
+{
+    bool chooses[256];
+    char key[64];
+    for (uint32_t i = 0; i < s->p->n_layer; i++)
+        chooses[i] = hearth_synth_chooses(&s->p->latent, i);
+    snprintf(key, sizeof key, "%s.attention.indexer.types", arch);
+    return hearth_gguf_put_array(s->w, key, HEARTH_GGUF_BOOL, chooses, s->p->n_layer, s->err);
+}
+
 static int put_metadata(struct hearth_synth *s)
 {
-    static const char *const names[] = {"llama",   "bamboo",    "opt",       "falcon", "qwen3moe",
-                                        "gpt-oss", "qwen35moe", "deepseek2", "gemma4", "qwen4exp"};
+    static const char *const names[] = {"llama",    "bamboo",   "opt",        "falcon",
+                                        "qwen3moe", "gpt-oss",  "qwen35moe",  "deepseek2",
+                                        "gemma4",   "qwen4exp", "deepseek32", "glm-dsa"};
     const struct hearth_synth_preset *p = s->p;
     const struct hearth_synth_kinds *k = &p->kinds;
     const uint32_t head = k->interval ? k->head_dim : p->head_dim;
@@ -289,7 +301,7 @@ static int put_metadata(struct hearth_synth *s)
                    {"attention.value_length_mla", p->latent.value},
                    {"attention.kv_lora_rank", p->latent.rank},
                    {"attention.q_lora_rank", p->latent.q_rank},
-                   {"leading_dense_block_count", p->latent.n_ff_dense ? 1 : 0},
+                   {"leading_dense_block_count", hearth_synth_dense(&p->latent)},
                    {"expert_shared_count", p->latent.n_shared},
                    {"expert_gating_func", !p->latent.rank     ? 0
                                           : p->latent.sigmoid ? 2
@@ -310,9 +322,9 @@ static int put_metadata(struct hearth_synth *s)
                    {"ssm.inner_size", p->rec_heads * p->rec_dim},
                    {"hyper_connection.count", p->streams.n},
                    {"hyper_connection.low_rank", p->streams.rank},
-                   {"attention.indexer.head_count", p->streams.choosers},
-                   {"attention.indexer.key_length", p->streams.chooser},
-                   {"attention.indexer.top_k", p->streams.chosen},
+                   {"attention.indexer.head_count", p->streams.choosers + p->latent.choosers},
+                   {"attention.indexer.key_length", p->streams.chooser + p->latent.chooser},
+                   {"attention.indexer.top_k", p->streams.chosen + p->latent.chosen},
                    {"ple.ngram_size", p->streams.gram_rows ? HEARTH_SYNTH_GRAM_SIZE : 0},
                    {"ple.heads_per_ngram", p->streams.gram_heads},
                    {"ple.conv_kernel", p->streams.gram_rows ? HEARTH_SYNTH_TAP_COUNT : 0},
@@ -342,6 +354,8 @@ static int put_metadata(struct hearth_synth *s)
         rc = put_sections(s, arch);
     if (!rc && p->streams.n)
         rc = put_streams(s);
+    if (!rc && p->latent.choosing)
+        rc = put_choosing(s, arch);
     snprintf(key, sizeof key, "%s.attention.layer_norm_%sepsilon", arch, layer_norm ? "" : "rms_");
     if (!rc)
         rc = hearth_gguf_put_f32(s->w, key, 1e-5f, s->err);

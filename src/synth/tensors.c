@@ -85,6 +85,14 @@ static void add_latent_attention(struct list *l)
     } else {
         add_random(l, "attn_q", e, query, in);
     }
+    if (hearth_synth_chooses(a, l->layer)) {
+        add_random(l, "indexer.attn_q_b", a->q_rank, (uint64_t)a->choosers * a->chooser,
+                   1 / sqrtf((float)a->q_rank));
+        add_random(l, "indexer.attn_k", e, a->chooser, in);
+        add(l, "indexer.k_norm.weight", HEARTH_SYNTH_ONES, a->chooser, 0, 0);
+        add(l, "indexer.k_norm.bias", HEARTH_SYNTH_ZEROS, a->chooser, 0, 0);
+        add_random(l, "indexer.proj", e, a->choosers, in);
+    }
     add_random(l, "attn_kv_a_mqa", e, a->rank + a->n_rot, in);
     add(l, "attn_kv_a_norm.weight", HEARTH_SYNTH_ONES, a->rank, 0, 0);
     add_random(l, "attn_k_b", a->still, a->rank, from_latent);
@@ -358,7 +366,7 @@ size_t hearth_synth_list(const struct hearth_synth *s, struct hearth_synth_tenso
             add_norm(l, p->arch == HEARTH_SYNTH_GPTOSS || p->arch == HEARTH_SYNTH_QWEN35MOE
                             ? "post_attention_norm"
                             : "ffn_norm");
-        if (!l->layer && p->latent.n_ff_dense) {
+        if (l->layer < hearth_synth_dense(&p->latent)) {
             add_random_part(l, "", p->latent.n_ff_dense, 1.7f);
             continue;
         }

@@ -33,7 +33,7 @@ check() { # MODEL OPTION...
 }
 
 for preset in tiny-dense tiny-turbosparse tiny-turbosparse-moe tiny-turbosparse-pack tiny-relullama tiny-opt \
-    tiny-falcon tiny-qwen3-moe tiny-gpt-oss tiny-qwen3.6 tiny-glm-flash \
+    tiny-falcon tiny-qwen3-moe tiny-gpt-oss tiny-qwen3.6 tiny-glm-flash tiny-glm-5 \
     tiny-gemma-4-e tiny-gemma-4-moe; do
     rm -f "$tmp/model.gguf"
     run 0 synth $preset "$tmp/model.gguf"

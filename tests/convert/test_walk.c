@@ -173,6 +173,7 @@ static void test_bits(void **state)
     walk_preset("tiny-turbosparse-moe");
     walk_preset("tiny-qwen3.6");
     walk_preset("tiny-qwen3.8");
+    walk_preset("tiny-glm-5");
     walk_preset("tiny-gemma-4-moe");
 }
 

@@ -320,6 +320,17 @@ static void test_keys_of_others(void **state)
     assert_non_null(hearth_gguf_find(g, "qwen4exp.rope.dimension_sections"));
     assert_int_equal(hearth_gguf_tensor(g, "per_layer_token_embd.weight")->ne[1], 40000);
     hearth_gguf_close(&g);
+    make("tiny-glm-5", path, 1, 0);
+    CHECK(hearth_gguf_open(&g, path, &check_error));
+    const struct hearth_gguf_kv *types = hearth_gguf_find(g, "glm-dsa.attention.indexer.types");
+    assert_int_equal(types->count, 6);
+    for (int i = 0; i < 6; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.indexer.proj.weight", i);
+        assert_int_equal(hearth_gguf_kv_i64(types, (uint64_t)i) != 0, hearth_gguf_tensor(g, name) != NULL);
+        assert_int_equal(hearth_gguf_tensor(g, name) != NULL, i < 3);
+    }
+    hearth_gguf_close(&g);
     make("tiny-gemma-4-moe", path, 1, 0);
     CHECK(hearth_gguf_open(&g, path, &check_error));
     assert_non_null(hearth_gguf_find(g, "gemma4.embedding_length_per_layer_input"));

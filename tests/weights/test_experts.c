@@ -18,6 +18,7 @@ static void test_presets(void **state)
     check_preset("tiny-glm-flash", all_modes + 2, 1);
     check_preset("tiny-qwen3.6", all_modes + 2, 1);
     check_preset("tiny-qwen3.8", all_modes + 2, 1);
+    check_preset("tiny-glm-5", all_modes + 2, 1);
     check_preset("tiny-gemma-4-moe", all_modes + 2, 1);
 }
 
