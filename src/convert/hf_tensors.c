@@ -83,6 +83,8 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, in
         return 1;
     case HEARTH_DIM_EMBD:
         return m->n_embd;
+    case HEARTH_DIM_EMBD_TWICE: // nothing that is converted has it
+        return 2 * (uint64_t)m->n_embd;
     case HEARTH_DIM_FF:
         return hearth_hf_neurons(m, at);
     case HEARTH_DIM_FF_EXP:

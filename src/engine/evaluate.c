@@ -3,6 +3,7 @@
 #include "base/os.h"
 #include "engine/pooling.h"
 #include "engine/session.h"
+#include "engine/tail.h"
 #include "engine/tracing.h"
 
 // ---- one batch
@@ -14,6 +15,8 @@ static int compute(struct hearth_session *s, struct hearth_error *err)
     int rc = n_steps ? hearth_tracing_step(s->tracing, n_steps, err) : HEARTH_OK;
     if (!rc)
         rc = hearth_forward(s, err);
+    if (!rc && s->tail)
+        hearth_tail_add(s);
     if (!rc && n_steps)
         rc = hearth_tracing_end_step(s->tracing, err);
     return rc;

@@ -523,12 +523,25 @@ static void embed(const struct hearth_weight *table, int i, float *out)
         ->decode((const uint8_t *)table->data + (size_t)i * table->stride, out, table->k);
 }
 
-// A row's token in a table of which the file is asked.
-static void embed_from_file(struct hearth_session *s, const struct hearth_weight *table, int row, int worker,
-                            float *out)
+// A token in a table of which the file is asked.
+static void embed_from_file(struct hearth_session *s, const struct hearth_weight *table, int token,
+                            int worker, float *out)
 {
     const struct hearth_source *stages = &s->sources->stages;
-    stages->ops->embed(stages->state, table, s->batch.tokens[row], s->work.embedding_row[worker], out);
+    stages->ops->embed(stages->state, table, token, s->work.embedding_row[worker], out);
+}
+
+void hearth_forward_embed_token(struct hearth_session *s, int token, int worker, float *out)
+{
+    const struct hearth_hparams *hp = &s->model->hp;
+    const struct hearth_weight *table = &s->context.weights->token_embd;
+    if (hearth_sources_embed_by_row(s->sources))
+        embed_from_file(s, table, token, worker, out);
+    else
+        embed(table, token, out);
+    hearth_adapt_embedding(&s->work.matmul, token, worker, out);
+    for (int i = 0; hp->embd_scale != 1.0f && i < hp->n_embd; i++)
+        out[i] *= hp->embd_scale;
 }
 
 // One token's embedding, and its position where that is a vector to add.
@@ -539,13 +552,7 @@ static void embed_task(void *arg, int task, int worker)
     const struct hearth_hparams *hp = &s->model->hp;
     const int row = task;
     float *x = hearth_row_of(s->work.x, row, hearth_stream_width(hp));
-    if (hearth_sources_embed_by_row(s->sources))
-        embed_from_file(s, &s->context.weights->token_embd, row, worker, x);
-    else
-        embed(&s->context.weights->token_embd, s->batch.tokens[row], x);
-    hearth_adapt_embedding(&s->work.matmul, s->batch.tokens[row], worker, x);
-    for (int i = 0; hp->embd_scale != 1.0f && i < hp->n_embd; i++)
-        x[i] *= hp->embd_scale;
+    hearth_forward_embed_token(s, s->batch.tokens[row], worker, x);
     if (hp->positions == HEARTH_POS_LEARNED) {
         float *h = hearth_row_of(s->work.h, row, hp->n_embd);
         embed(&s->context.weights->position_embd, s->batch.rows[row].pos + hp->pos_offset, h);
@@ -583,7 +590,7 @@ static void token_layers_task(void *arg, int task, int worker)
     if (w->token_layers.data)
         embed(&w->token_layers, s->batch.tokens[row], own);
     else
-        embed_from_file(s, &w->token_layers, row, worker, own);
+        embed_from_file(s, &w->token_layers, s->batch.tokens[row], worker, own);
     for (int i = 0; i < all; i++)
         given[i] *= by;
     norm_heads(s, given, hp->n_layer, n, hearth_vector_of(&w->token_layers_norm));
@@ -685,12 +692,46 @@ static int run_elsewhere(struct hearth_session *s, int layer)
     return end;
 }
 
+// Of a layer that guesses ahead: both halves of one row's input, each normed.
+static void pair_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    struct hearth_session *s = ((struct job *)arg)->s;
+    const struct hearth_weights *w = s->context.weights;
+    const size_t e = (size_t)s->model->hp.n_embd;
+    float *pair = s->work.nextn_pair + 2 * e * (size_t)s->batch.order[task];
+    s->context.kernels->rms_norm(pair, s->nextn.embds + e * (size_t)task,
+                                 hearth_vector_of(&w->nextn_embd_norm), e, s->model->hp.norm_eps);
+    s->context.kernels->rms_norm(pair + e, s->nextn.states[task], hearth_vector_of(&w->nextn_state_norm), e,
+                                 s->model->hp.norm_eps);
+}
+
+// The batch's input to it.
+static void enter_nextn(struct hearth_session *s)
+{
+    struct job j = {.s = s};
+    const int e = s->model->hp.n_embd;
+    hearth_parallel(&s->context, pair_task, &j, s->batch.n);
+    for (int i = 0; i < s->batch.n_classes; i++) {
+        const struct hearth_rows rows = s->batch.classes[i];
+        struct hearth_product in = {
+            .w = s->context.weights->nextn_in, .out = hearth_row_of(s->work.x, rows.first, e), .n = rows.n};
+        hearth_matmul(&s->work.matmul, rows.phase, &in, 1,
+                      hearth_row_of(s->work.nextn_pair, rows.first, 2 * e), rows.n);
+    }
+}
+
 int hearth_forward(struct hearth_session *s, struct hearth_error *err)
 {
     const int n_layer = s->model->hp.n_layer;
     struct job j = {.s = s};
-    hearth_parallel(&s->context, input_task, &j, s->batch.n);
-    give_layers(s);
+    if (s->model->hp.nextn) {
+        hearth_forward_place(s);
+        enter_nextn(s);
+    } else {
+        hearth_parallel(&s->context, input_task, &j, s->batch.n);
+        give_layers(s);
+    }
     s->context.looks_after = true;
     int from = n_layer; // the layer with which a device takes the batch, before its own ones, too
     if (s->offload) {

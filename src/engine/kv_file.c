@@ -567,7 +567,7 @@ int hearth_seq_load(struct hearth_session *session, const char *path, struct hea
     if (!rc)
         rc = check_header(r, s, &h, &own, err);
     if (!rc) {
-        seq = hearth_kv_seq_new(&s->kv, err);
+        seq = hearth_seq_new(s, err);
         rc = seq < 0 ? seq : read_sequence(r, s, seq, &h, err);
     }
     if (rc && seq >= 0)

@@ -13,6 +13,7 @@
 #include "base/threads.h"
 #include "engine/offload.h"
 #include "engine/rope.h"
+#include "engine/tail.h"
 #include "engine/tracing.h"
 #include "model/adapters.h"
 #include "model/arch.h"
@@ -28,7 +29,9 @@
 
 int hearth_seq_new(struct hearth_session *session, struct hearth_error *err)
 {
-    return hearth_kv_seq_new(&session->kv, err);
+    const int seq = hearth_kv_seq_new(&session->kv, err);
+    hearth_tail_forget(session, seq);
+    return seq;
 }
 
 int hearth_seq_fork(struct hearth_session *session, int seq, int n_tokens, struct hearth_error *err)
@@ -39,7 +42,9 @@ int hearth_seq_fork(struct hearth_session *session, int seq, int n_tokens, struc
     if (n_tokens < 0 || n_tokens > session->kv.seqs[seq].length)
         return hearth_fail(err, HEARTH_E_INVALID, "cannot fork at token %d of a sequence of %d", n_tokens,
                            session->kv.seqs[seq].length);
-    return hearth_kv_seq_fork(&session->kv, seq, n_tokens, err);
+    const int forked = hearth_kv_seq_fork(&session->kv, seq, n_tokens, err);
+    hearth_tail_forget(session, forked);
+    return forked;
 }
 
 void hearth_seq_free(struct hearth_session *session, int seq)
@@ -157,7 +162,8 @@ static void lay_out_matmul(struct hearth_session *s, struct hearth_arena *a)
                  rank = hearth_sparse_mode_rank(&s->mode, s->model);
     const size_t most =
         max_size(max_size(max_size(e, f), max_size(q, dim)), max_size(rank, hearth_ffn_shared(hp)));
-    const size_t streams = max_size((size_t)hearth_stream_width(hp), (size_t)hp->streams.rank),
+    const size_t streams = max_size((size_t)hearth_stream_width(hp) * (hp->nextn ? 2 : 1),
+                                    (size_t)hp->streams.rank),
                  grams = (size_t)hp->grams.n * (size_t)hp->grams.dim;
     const size_t widest = max_size(max_size(max_size(most, (size_t)hp->n_embd_layer), (size_t)hp->n_embd_exp),
                                    max_size(streams, grams));
@@ -196,7 +202,9 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     w->ones =
         hearth_arena_take(a, hp->value_norm || hp->unit_heads ? (size_t)hearth_head_dim_most(hp) : 0, f32);
     lay_out_token_layers(s, a);
-    w->logits = hearth_arena_take_rows(a, (size_t)s->limits.logit_rows, steps, (size_t)hp->n_vocab * f32);
+    const size_t answers = hp->nextn ? 0 : (size_t)s->limits.logit_rows; // the model's head has those
+    w->logits = hearth_arena_take_rows(a, answers, steps, (size_t)hp->n_vocab * f32);
+    w->nextn_pair = hearth_arena_take_rows(a, hp->nextn ? t : 0, steps, 2 * e * f32);
     w->pooled = hearth_arena_take(a, e, sizeof *w->pooled);
     lay_out_embedding(s, a);
     lay_out_matmul(s, a);
@@ -470,7 +478,7 @@ static int check_params(const struct hearth_model *m, const struct hearth_sessio
 static void warn_of_context(const struct hearth_session *s)
 {
     const double mib = (double)s->kv.region.size / (1 << 20);
-    if (s->n_ctx > s->model->hp.n_ctx_train)
+    if (s->n_ctx > s->model->hp.n_ctx_train && !s->model->hp.nextn) // drafts are worse then, texts are not
         hearth_log(HEARTH_LOG_WARNING,
                    "the model was trained for %d tokens of context; beyond that its text degrades (KV cache: "
                    "%.*f %s)",
@@ -691,6 +699,7 @@ void hearth_session_close(struct hearth_session **session)
     if (!s)
         return;
     hearth_offload_close(&s->offload);
+    hearth_tail_close(s);
     hearth_pool_close(&s->pool);
     hearth_tracing_close(&s->tracing);
     hearth_sparse_mode_close(&s->mode);

@@ -17,6 +17,7 @@
 
 struct hearth_tracing; // engine/tracing.h
 struct hearth_offload; // engine/offload.h
+struct hearth_tail;    // engine/tail.c
 
 // Buffers of one evaluation, sized once; T = max_rows tokens.
 struct hearth_work {
@@ -32,7 +33,8 @@ struct hearth_work {
     float **token_row;                       // [workers][L P] of its table
     float *logits;                           // [logit_rows x V]
     double *pooled;                          // [E] of hidden states (pooling.h)
-    uint8_t **embedding_row;                 // [workers] of the table, when its rows come from the file
+    float *nextn_pair;       // [T x 2 E] of a layer that guesses ahead: what its input is made of
+    uint8_t **embedding_row; // [workers] of the table, when its rows come from the file
     struct hearth_matmul_work matmul;
     float *q_gate; // [T x 2 Q] of gated attention: each head's queries, then what gates its output
     float *gate;   // [T x Q] [T x heads] of layers with an attn_gate
@@ -50,6 +52,12 @@ struct hearth_session_progress {
     bool (*fn)(void *arg, float share); // or NULL
     void *arg;
     int before, rows, all; // rows of earlier evaluations, of this one, and of all
+};
+
+// What an evaluation of a layer that guesses ahead is given (nextn.h), by the caller's row.
+struct hearth_nextn {
+    const float *embds;         // [rows x E]
+    const float *const *states; // [rows][E]
 };
 
 struct hearth_session {
@@ -76,9 +84,11 @@ struct hearth_session {
     struct hearth_tracing *tracing; // or NULL
     struct hearth_offload *offload; // the first of its devices; or NULL
     struct hearth_session_progress progress;
-    bool by_layer;         // it has the weights (by_layer.h)
-    size_t by_layer_width; // and then, hearth_by_layer_width()
-    bool inexact;          // its numbers may be those of a device that has other ones
+    struct hearth_tail *tail;  // states that guesses ahead begin with (tail.h); or NULL
+    struct hearth_nextn nextn; // of a layer that guesses ahead
+    bool by_layer;             // it has the weights (by_layer.h)
+    size_t by_layer_width;     // and then, hearth_by_layer_width()
+    bool inexact;              // its numbers may be those of a device that has other ones
 };
 
 // What a session would take besides weights, without taking it: there may be less memory than that here.
@@ -113,6 +123,8 @@ int hearth_forward_states(struct hearth_session *s, struct hearth_error *err);
 // layer; a layer whose weights are in memory, on work.x.
 void hearth_forward_embed(struct hearth_session *s);
 void hearth_forward_place(struct hearth_session *s);
+// A token's embedding [E], as the first layer gets it, but for the position.
+void hearth_forward_embed_token(struct hearth_session *s, int token, int worker, float *out);
 void hearth_forward_layer(struct hearth_session *s, int layer);
 
 // The final norm of n rows of the batch: row k of work.h becomes that of row wanted[k] of work.x.

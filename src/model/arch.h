@@ -10,6 +10,7 @@
 enum hearth_dim {
     HEARTH_DIM_NONE, // no second dimension: a vector, kept as f32
     HEARTH_DIM_EMBD,
+    HEARTH_DIM_EMBD_TWICE,
     HEARTH_DIM_FF,
     HEARTH_DIM_FF_EXP,
     HEARTH_DIM_FF_EXP_TWICE,
@@ -267,7 +268,8 @@ struct hearth_arch {
     bool choosing; // a lightning indexer chooses positions
     bool choice_halves,
         choice_shared; // as in struct hearth_chooser; of the latter files say which layers choose
-    bool extra_layers; // nextn_predict_layers of block_count guess tokens ahead: not used
+    bool extra_layers; // nextn_predict_layers of block_count guess tokens ahead,
+    bool nextn;        // and one of them is as those before, but for its input: it may be used (nextn.h)
     bool
         dense_by_tensors; // first layers without a router have no experts, where the file does not count them
     const struct hearth_binding *globals, *layer; // each ends with a NULL name

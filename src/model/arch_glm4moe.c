@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The glm4moe architecture: GLM-4.5 and its kin. Experts chosen by sigmoids and a bias, one more that all
 // tokens use, none in the first layers; half of a head rotates. Layers behind block_count less
-// nextn_predict_layers guess tokens ahead and are not used.
+// nextn_predict_layers guess tokens ahead.
 #include "model/arch.h"
 
 static const struct hearth_binding globals[] = {
@@ -32,6 +32,7 @@ const struct hearth_arch hearth_arch_glm4moe = {
     .expert_gating = HEARTH_GATING_SIGMOID,
     .expert_renorm = true,
     .extra_layers = true,
+    .nextn = true,
     .globals = globals,
     .layer = layer,
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The hy_v3 architecture: Hunyuan 3. RMSNorm of each head's query and key; experts chosen by sigmoids and a bias, one more
 // that all tokens use, none in the first layers: those whose router the file lacks. Layers behind block_count less
-// nextn_predict_layers guess tokens ahead and are not used.
+// nextn_predict_layers guess tokens ahead.
 #include "model/arch.h"
 
 static const struct hearth_binding globals[] = {
@@ -34,6 +34,7 @@ const struct hearth_arch hearth_arch_hy_v3 = {
     .expert_renorm = true,
     .dense_by_tensors = true,
     .extra_layers = true,
+    .nextn = true,
     .globals = globals,
     .layer = layer,
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The architectures qwen35 and qwen35moe, Qwen 3.5 and 3.6, and qwen3next, Qwen3-Next. Of four layers three are
 // recurrent, by the gated delta rule; the fourth attends, with a gate on what it gives. A quarter of a head rotates.
-// Layers behind block_count less nextn_predict_layers guess tokens ahead and are not used. qwen35moe has many small
+// Layers behind block_count less nextn_predict_layers guess tokens ahead. qwen35moe has many small
 // experts in each layer, whose chosen weights add up to 1, and one that all tokens use, weighed by a sigmoid.
 // qwen3next has them, too, heads of values in another order, and what is learned and forgotten in one matrix.
 #include "model/arch.h"
@@ -74,6 +74,7 @@ const struct hearth_arch hearth_arch_qwen35 = {
     .recurrence = HEARTH_RECURRENCE_DELTA,
     .attn_gated = true,
     .extra_layers = true,
+    .nextn = true,
     .globals = globals,
     .layer = layer,
 };
@@ -86,6 +87,7 @@ const struct hearth_arch hearth_arch_qwen35moe = {
     .recurrence = HEARTH_RECURRENCE_DELTA,
     .attn_gated = true,
     .extra_layers = true,
+    .nextn = true,
     .globals = globals,
     .layer = layer_moe,
 };
@@ -98,6 +100,8 @@ const struct hearth_arch hearth_arch_qwen3next = {
     .recurrence = HEARTH_RECURRENCE_DELTA,
     .rec_grouped = true,
     .attn_gated = true,
+    .extra_layers = true,
+    .nextn = true,
     .globals = globals,
     .layer = layer_next,
 };

@@ -10,6 +10,7 @@
 
 #include "gguf/checksums.h"
 #include "model/ffn.h"
+#include "model/nextn.h"
 #include "model/pack.h"
 
 // The least alignment of tensors in memory; GGUF's own default.
@@ -25,6 +26,12 @@ struct loader {
     struct hearth_error *err;
 };
 
+// The number that a layer has in the file.
+static int in_file(const struct loader *l, int layer)
+{
+    return l->model->first_layer + layer;
+}
+
 // layer: that the tensor is of, or -1.
 static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim, int layer)
 {
@@ -38,6 +45,8 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim, 
         return 1;
     case HEARTH_DIM_EMBD:
         return (uint64_t)hp->n_embd;
+    case HEARTH_DIM_EMBD_TWICE:
+        return 2 * (uint64_t)hp->n_embd;
     case HEARTH_DIM_FF:
         return (uint64_t)(layer < 0 ? hp->n_ff : hearth_n_ff_of(hp, layer));
     case HEARTH_DIM_FF_EXP:
@@ -299,7 +308,7 @@ static int bind_single_experts(struct loader *l, const char *joint, int layer, c
     size_t offset = 0;
     for (int e = 0; e < m->hp.n_expert; e++) {
         char name[96];
-        snprintf(name, sizeof name, "blk.%d.%.*s.%d.weight", layer, stem, b->name, e);
+        snprintf(name, sizeof name, "blk.%d.%.*s.%d.weight", in_file(l, layer), stem, b->name, e);
         const struct hearth_gguf_tensor *t = hearth_gguf_tensor(m->gguf, name);
         if (!t)
             return missing(l, e ? name : joint);
@@ -392,7 +401,7 @@ static bool has_down_by_neuron(const struct loader *l, int layer, const struct h
     const bool down = b->field == offsetof(struct hearth_layer, ffn_down) && b->k == HEARTH_DIM_FF;
     const bool each = b->field == offsetof(struct hearth_layer, ffn_down_exps) && b->k == HEARTH_DIM_FF_EXP;
     char name[96];
-    snprintf(name, sizeof name, "blk.%d.ffn_down_t%s.weight", layer, each ? "_exps" : "");
+    snprintf(name, sizeof name, "blk.%d.ffn_down_t%s.weight", in_file(l, layer), each ? "_exps" : "");
     return (down || each) && hearth_gguf_tensor(l->model->gguf, name);
 }
 
@@ -412,7 +421,7 @@ static bool is_fused(const struct loader *l, int layer, const struct hearth_bind
         {offsetof(struct hearth_layer, attn_v), offsetof(struct hearth_layer, attn_qkv), "attn_qkv"}};
     for (size_t i = 0; i < sizeof fused / sizeof *fused; i++) {
         char name[96];
-        snprintf(name, sizeof name, "blk.%d.%s.weight", layer, fused[i].name);
+        snprintf(name, sizeof name, "blk.%d.%s.weight", in_file(l, layer), fused[i].name);
         if (l->layer >= 0 && b->field == fused[i].part &&
             hearth_arch_has_field(l->model->arch, fused[i].whole) && hearth_gguf_tensor(l->model->gguf, name))
             return true;
@@ -426,7 +435,7 @@ static bool is_elsewhere(const struct loader *l, int layer, const struct hearth_
     char name[96];
     if (b->need != HEARTH_FUSED && b->need != HEARTH_APART)
         return is_fused(l, layer, b);
-    snprintf(name, sizeof name, "blk.%d.attn_qkv.weight", layer);
+    snprintf(name, sizeof name, "blk.%d.attn_qkv.weight", in_file(l, layer));
     return !hearth_gguf_tensor(l->model->gguf, name) == (b->need == HEARTH_FUSED);
 }
 
@@ -436,7 +445,7 @@ static const struct hearth_gguf_tensor *find_maybe_each(const struct loader *l, 
 {
     const int stem = (int)(strstr(b->name, "_exps") - b->name);
     char name[96];
-    snprintf(name, sizeof name, "blk.%d.%.*s.weight", layer, stem, b->name);
+    snprintf(name, sizeof name, "blk.%d.%.*s.weight", in_file(l, layer), stem, b->name);
     return hearth_gguf_tensor(l->model->gguf, name);
 }
 
@@ -444,7 +453,7 @@ static const struct hearth_gguf_tensor *find_maybe_each(const struct loader *l, 
 static const struct hearth_gguf_tensor *find_down_bias(const struct loader *l, int layer)
 {
     char name[96];
-    snprintf(name, sizeof name, "blk.%d.ffn_down_t.bias", layer);
+    snprintf(name, sizeof name, "blk.%d.ffn_down_t.bias", in_file(l, layer));
     return hearth_gguf_tensor(l->model->gguf, name);
 }
 
@@ -544,15 +553,21 @@ static int bind_all(struct loader *l)
 {
     struct hearth_model *m = l->model;
     l->layer = -1;
-    for (const struct hearth_binding *b = m->arch->globals; b->name; b++) {
-        int rc = bind(l, b->name, -1, b, field_of(&m->weights, b->field));
+    for (const struct hearth_binding *b = m->hp.nextn ? hearth_nextn_globals : m->arch->globals; b->name;
+         b++) {
+        char name[96];
+        if (hearth_nextn_owns(b))
+            snprintf(name, sizeof name, "blk.%d.%s", in_file(l, 0), b->name);
+        else
+            snprintf(name, sizeof name, "%s", b->name);
+        int rc = bind(l, name, -1, b, field_of(&m->weights, b->field));
         if (rc)
             return rc;
     }
     for (int i = 0; i < m->hp.n_layer; i++)
         for (const struct hearth_binding *b = m->arch->layer; b->name; b++) {
             char name[96];
-            snprintf(name, sizeof name, "blk.%d.%s", i, b->name);
+            snprintf(name, sizeof name, "blk.%d.%s", in_file(l, i), b->name);
             l->layer = i;
             int rc = bind(l, name, i, b, field_of(&m->weights.layers[i], b->field));
             if (rc)
@@ -780,6 +795,8 @@ static int add_bundles(struct loader *l)
 // Weights that are rows of other weights, or other names for them.
 static void share(struct hearth_model *m)
 {
+    if (hearth_has(&m->weights.nextn_norm))
+        m->weights.output_norm = m->weights.nextn_norm;
     if (!hearth_has(&m->weights.output))
         m->weights.output = m->weights.token_embd;
     for (int i = 0; i < m->hp.n_layer; i++) {
@@ -833,7 +850,7 @@ int hearth_model_bind(struct hearth_model *m, struct hearth_error *err)
         rc = bind_all(&l);
     if (!rc && m->pack)
         rc = add_bundles(&l);
-    if (!rc)
+    if (!rc && !m->hp.nextn)
         rc = check_unknown(&l);
     if (!rc)
         rc = check_predictors(&l);

@@ -17,6 +17,7 @@
 #include "model/adapters.h"
 #include "model/ffn.h"
 #include "model/load.h"
+#include "model/nextn.h"
 #include "model/pack.h"
 #include "text/stream.h"
 
@@ -136,7 +137,7 @@ static int set_n_vocab(struct hearth_model *m, struct hearth_error *err)
             err, HEARTH_E_FORMAT,
             "%s: there is no tensor token_embd.weight: this file holds a vocabulary but no weights",
             hearth_gguf_path(m->gguf));
-    if (embd->ne[1] > INT_MAX / 4 || embd->ne[1] < hearth_vocab_size(m->vocab))
+    if (embd->ne[1] > INT_MAX / 4 || (m->vocab && embd->ne[1] < hearth_vocab_size(m->vocab)))
         return hearth_fail(
             err, HEARTH_E_FORMAT, "%s: %u tokens in the vocabulary but %llu rows in token_embd.weight",
             hearth_gguf_path(m->gguf), hearth_vocab_size(m->vocab), (unsigned long long)embd->ne[1]);
@@ -250,8 +251,18 @@ static int open_shared(struct hearth_model *m, struct hearth_error *err)
                                         : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a model");
 }
 
-static int open_weights(struct hearth_model *m, const struct hearth_model_params *params,
-                        struct hearth_error *err)
+// Whether a layer that guesses ahead is worth its memory, of so much.
+static bool is_worth_it(const struct hearth_model *m, uint64_t memory)
+{
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < hearth_gguf_n_tensors(m->gguf); i++)
+        bytes += hearth_gguf_tensor_at(m->gguf, i)->bytes;
+    return m->image_bytes <= memory / 8 && (!m->hp.n_expert || bytes <= memory);
+}
+
+// nextn: not 0: of the layer that guesses a token ahead alone, if it is worth its memory, of so much: else *worth is false.
+static int open_weights(struct hearth_model *m, const struct hearth_model_params *params, uint64_t nextn,
+                        bool *worth, struct hearth_error *err)
 {
     int rc = hearth_hparams_read(&m->hp, m->arch, m->gguf, err);
     if (!rc)
@@ -260,10 +271,15 @@ static int open_weights(struct hearth_model *m, const struct hearth_model_params
         rc = set_n_pos(m, err);
     if (rc)
         return rc;
+    if (nextn)
+        hearth_nextn_become(m);
     m->weights.layers = hearth_calloc((size_t)m->hp.n_layer, sizeof *m->weights.layers);
     if (!m->weights.layers)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for %d layers", m->hp.n_layer);
     rc = hearth_model_bind(m, err);
+    *worth = !nextn || is_worth_it(m, nextn);
+    if (!rc && !*worth)
+        return HEARTH_OK;
     if (!rc)
         rc = hearth_xielu_read(m, err);
     if (!rc && params->n_adapters)
@@ -275,10 +291,13 @@ static int open_weights(struct hearth_model *m, const struct hearth_model_params
     return rc || m->load.ram ? rc : hearth_image_load(m, &m->image, &m->weights, err);
 }
 
-int hearth_model_open(struct hearth_model **out, const char *path, const struct hearth_model_params *params,
-                      struct hearth_error *err)
+// The file's model; or, with nextn, the layer that guesses a token ahead alone, if there is one and it is worth its memory,
+// of so much.
+static int open_model(struct hearth_model **out, const char *path, const struct hearth_model_params *params,
+                      uint64_t nextn, struct hearth_error *err)
 {
     *out = NULL;
+    bool worth = true;
     struct hearth_model_params p = default_params;
     int rc = hearth_params_read(&p, sizeof p, params, "hearth_model_params", err);
     if (!rc && !path)
@@ -297,6 +316,11 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
     hearth_kernels_init(&m->kernels, flags);
     m->vocab_only = p.vocab_only;
 
+    if (nextn) {
+        p.ram = 0;
+        p.n_adapters = 0;
+        p.verify = false;
+    }
     rc = set_load_options(m, &p, err);
     if (!rc)
         rc = hearth_gguf_open(&m->gguf, path, err);
@@ -310,10 +334,15 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
         rc = hearth_pack_open(&m->pack, m->gguf, err);
     if (!rc && !m->vocab_only) // before the vocabulary, whose kind says less about what the file is
         rc = find_arch(m, err);
-    if (!rc)
+    worth = !nextn || (!rc && !m->pack && hearth_nextn_is_in(m->arch, m->gguf));
+    if (!rc && !nextn)
         rc = hearth_vocab_open(&m->vocab, m->gguf, err);
-    if (!rc && !m->vocab_only)
-        rc = open_weights(m, &p, err);
+    if (!rc && worth && !m->vocab_only)
+        rc = open_weights(m, &p, nextn, &worth, err);
+    if (!rc && !worth) {
+        hearth_model_close(&m);
+        return HEARTH_OK;
+    }
     if (!rc)
         rc = fill_info(m, path, err);
     if (!rc)
@@ -326,10 +355,22 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
     return HEARTH_OK;
 }
 
+int hearth_model_open(struct hearth_model **out, const char *path, const struct hearth_model_params *params,
+                      struct hearth_error *err)
+{
+    return open_model(out, path, params, 0, err);
+}
+
+int hearth_nextn_open(struct hearth_model **out, const char *path, const struct hearth_model_params *params,
+                      uint64_t memory, struct hearth_error *err)
+{
+    return open_model(out, path, params, memory ? memory : 1, err);
+}
+
 uint64_t hearth_model_memory(const struct hearth_model *m)
 {
     const uint64_t layers = (uint64_t)m->hp.n_layer, spaces = layers * (uint64_t)hearth_ffn_experts(&m->hp);
-    return sizeof *m + hearth_gguf_memory(m->gguf) + hearth_vocab_memory(m->vocab) +
+    return sizeof *m + hearth_gguf_memory(m->gguf) + (m->vocab ? hearth_vocab_memory(m->vocab) : 0) +
            m->n_items * sizeof *m->items + layers * sizeof *m->weights.layers +
            (m->always ? spaces * sizeof *m->always : 0) + (m->crossover ? spaces * sizeof *m->crossover : 0) +
            (m->xielu ? layers * sizeof *m->xielu : 0) +

@@ -175,7 +175,10 @@ struct hearth_weights {
     struct hearth_weight output_mix_down,
         output_mix_up;               // before the head, as in struct hearth_layer; or none
     struct hearth_weight gram_table; // [rows x elements] of n-grams, or none
-    struct hearth_layer *layers;     // [n_layer]
+    // Of a layer that guesses a token ahead (nextn.h): norms of the token's embedding and of the state before it, what
+    // makes an input of both, and the norm behind the layer, where it is not the model's.
+    struct hearth_weight nextn_embd_norm, nextn_state_norm, nextn_in, nextn_norm; // [E] [E] [E x 2 E] [E]
+    struct hearth_layer *layers;                                                  // [n_layer]
 };
 
 #define HEARTH_GLOBAL_WEIGHTS (offsetof(struct hearth_weights, layers) / sizeof(struct hearth_weight))
@@ -301,7 +304,8 @@ struct hearth_hparams {
     int value_dim, value_dim_window; // of a value in the cache; mostly the same as of a key
     int n_borrowing; // the last layers, which attend to keys and values of earlier ones: hearth_keys_of()
     struct hearth_latent latent;
-    int n_extra;     // layers that the file has behind those, for guessing tokens ahead: not used
+    int n_extra;     // layers that the file has behind those, for guessing tokens ahead
+    bool nextn;      // the only layer is one of these (nextn.h)
     int n_ff;        // of a dense part, the widest; 0 when all is in experts
     int n_ff_narrow; // of some layers; 0: all have n_ff
     uint64_t narrow[HEARTH_MAX_LAYERS / 64]; // by layer, a bit each: it is one of these
@@ -602,6 +606,7 @@ struct hearth_model {
     struct hearth_adapters *adapters; // NULL: there are none
     struct hearth_pack *pack;         // the facts of a pack (model/pack.h); NULL: the file is no pack
     bool vocab_only;
+    int first_layer; // the number of the first layer in the file
 
     // With a budget, weights have no data here: sessions read the bytes.
     struct hearth_weights weights;

@@ -155,6 +155,8 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim, in
         return 1;
     case HEARTH_DIM_EMBD:
         return MADE_E;
+    case HEARTH_DIM_EMBD_TWICE:
+        return 2 * MADE_E;
     case HEARTH_DIM_Q:
         return MADE_HEADS * head;
     case HEARTH_DIM_EMBD_LAYER:
