@@ -45,8 +45,10 @@ static int open_session(struct chat *c)
         return status;
     hearth_cli_note_unused(&c->o, c->session);
     hearth_pace_begin(&c->pace, hearth_draft_each(c->model, c->session));
+    status = hearth_cli_use_drafter(&c->drafter, c->session, 1, hearth_session_max_steps(c->session) > 1);
+    if (status)
+        return status;
     c->pace.drafter = c->drafter.drafter;
-    hearth_cli_note_drafter(&c->drafter, hearth_session_max_steps(c->session) > 1);
     c->tokens.seq = hearth_seq_new(c->session, &err);
     if (c->tokens.seq < 0)
         return hearth_cli_fail(&err);

@@ -428,9 +428,11 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
         return hearth_cli_fail(&err);
     hearth_cli_note_unused(r->o, r->session);
     hearth_pace_begin(&r->pace, hearth_draft_each(r->model, r->session));
-    r->pace.drafter = r->drafter.drafter;
     r->n_guesses = count_guesses(r, &params);
-    hearth_cli_note_drafter(&r->drafter, r->n_guesses > 0);
+    status = hearth_cli_use_drafter(&r->drafter, r->session, r->n_lines, r->n_guesses > 0);
+    if (status)
+        return status;
+    r->pace.drafter = r->drafter.drafter;
     r->stats.load_ns = hearth_now_ns() - start;
     r->stats.measure_ns = hearth_cli_machine_ns();
 

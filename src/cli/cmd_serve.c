@@ -159,6 +159,8 @@ static int open_all(struct serve *s)
     if (!status)
         status = open_session(s);
     if (!status)
+        status = hearth_cli_use_drafter(&s->drafter, s->session, (int)s->o->n_parallel, s->n_guesses > 0);
+    if (!status)
         status = hearth_cli_sampling(&s->sampling, s->o, s->model, hearth_session_n_ctx(s->session));
     return status;
 }
@@ -180,7 +182,6 @@ static int start(struct serve *s)
     if (hearth_server_start(s->server, &served, &err))
         return hearth_cli_fail(&err);
     hearth_cli_note_unused(s->o, s->session);
-    hearth_cli_note_drafter(&s->drafter, s->n_guesses > 0);
     hearth_cli_info("%s is served at %s", s->name, hearth_server_address(s->server));
     return HEARTH_EXIT_OK;
 }

@@ -17,15 +17,18 @@ struct hearth_cli_drafter {
     struct hearth_model *model; // NULL: there is none
     struct hearth_session *session;
     struct hearth_drafter *drafter;
+    bool nextn; // the model is the layer of the model's own file that guesses ahead
 };
 
-// Opens the model of -md, if it is given, with a session for n_texts, all in memory: to be called before the model that it
-// drafts for opens. Sets o->aside to what that is to leave it. Prints a failure and returns an exit status, as the next one.
+// Opens the model of -md, or the layer that guesses ahead if the model's file has one and there is room, with a session for
+// n_texts, all in memory: to be called before the model that it drafts for opens. Sets o->aside to what that is to leave it.
+// Prints a failure and returns an exit status, as the next ones.
 int hearth_cli_open_drafter(struct hearth_cli_drafter *d, struct hearth_options *o, int n_texts);
 // From now on its guesses are for texts of this model.
 int hearth_cli_attach_drafter(struct hearth_cli_drafter *d, const struct hearth_model *main, int n_texts);
-// Says so where there is such a model and nothing is to be guessed.
-void hearth_cli_note_drafter(const struct hearth_cli_drafter *d, bool guesses);
+// And of this session; or nothing is to be guessed, of which -md is told. Then d->drafter is ready.
+int hearth_cli_use_drafter(struct hearth_cli_drafter *d, struct hearth_session *session, int n_texts,
+                           bool guesses);
 void hearth_cli_close_drafter(struct hearth_cli_drafter *d);
 
 #endif

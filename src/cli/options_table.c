@@ -241,7 +241,8 @@ const struct hearth_option hearth_option_table[] = {
      AT(draft_max)},
     {"-md, --model-draft", "--spec-draft-model", HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, GENERATE,
      "Generation",
-     "a small model with the same vocabulary, which guesses tokens ahead, too. No text depends on it",
+     "a small model with the same vocabulary, which guesses tokens ahead, too; else the model's own file may have a layer "
+     "for that. No text depends on it",
      AT(model_draft)},
     {"-np, --parallel", NULL, HEARTH_OPTION_INT, "N", "1", NULL, 1, 256, RUN, "Generation",
      "generate N continuations of the prompt together, with seeds S, S+1, ...; they are printed one after "

@@ -4,7 +4,8 @@
 // are what it would get alone, and the text is sampled from these: no guess changes it.
 //
 // Guesses come from the text itself (lookup.c): what followed where its last tokens stood before; or from a small model
-// with the same vocabulary (drafter.c). pace.c says how many of them are worth their time.
+// with the same vocabulary, or from a layer for guesses that the model's own file has (drafter.c, nextn.c). pace.c says how
+// many of them are worth their time.
 #ifndef HEARTH_DRAFT_DRAFT_H
 #define HEARTH_DRAFT_DRAFT_H
 
@@ -98,6 +99,7 @@ void hearth_draft_settle(struct hearth_pace *pace);
 // A text to guess at.
 struct hearth_draft_text {
     int which; // number among the session's texts
+    int seq;   // its sequence, which has all tokens but the last
     const hearth_token *tokens;
     int n, most;                          // tokens so far; guesses at most
     const struct hearth_sampler *sampler; // that chooses what follows; NULL: the likeliest does
@@ -125,6 +127,9 @@ void hearth_pace_took(struct hearth_pace *pace, int rows, uint64_t ns);
 
 // Steps that its session has in an evaluation, at least.
 #define HEARTH_DRAFTER_STEPS 16
+// Positions of a text whose states a layer that guesses ahead begins with, at most; its session's micro-batches are no
+// smaller.
+#define HEARTH_DRAFTER_TAIL 512
 
 // For texts 0..n_texts-1 of one session. The model and the session, with so many sequences, stay the caller's, and are for
 // nothing else until it is closed.
@@ -132,6 +137,11 @@ void hearth_pace_took(struct hearth_pace *pace, int rows, uint64_t ns);
 int hearth_drafter_open(struct hearth_drafter **out, const struct hearth_model *model,
                         struct hearth_session *session, const struct hearth_model *main, int n_texts,
                         struct hearth_error *err);
+// The same with the layer of `main`'s own file that guesses ahead (model/nextn.h), and a session of it with a micro-batch of
+// HEARTH_DRAFTER_TAIL. Errors: HEARTH_E_MEMORY, HEARTH_E_INVALID (hearth_tail_open()).
+int hearth_drafter_open_nextn(struct hearth_drafter **out, const struct hearth_model *layer,
+                              struct hearth_session *session, struct hearth_session *main, int n_texts,
+                              struct hearth_error *err);
 void hearth_drafter_close(struct hearth_drafter **drafter);
 
 // Whether its guesses have been worth their time lately, or are to be tried again.

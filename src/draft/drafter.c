@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Guesses of a small model with the same vocabulary: it goes ahead of the text by itself for as long as that gains time.
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os.h"
-#include "draft/draft.h"
+#include "draft/drafter.h"
 #include "model/model.h"
 
 // So many tokens of a text at most are taken as steps, more as a prompt, of which so many at a time: the large model waits.
@@ -17,19 +18,6 @@
 #define LEAST_REACHED 0.05
 // Rounds of guessing that are looked at together.
 #define ROUNDS 16
-
-struct hearth_drafter {
-    struct hearth_session *session;
-    int *seqs;                    // [n_texts] each text's sequence in it; -1: none
-    hearth_token *tokens;         // [n_ctx] of such a sequence, while it is compared
-    int n_texts, n_vocab, n_main; // tokens of its vocabulary, and of the main model's
-    double token_ns;              // that a guess takes; 0: unknown
-    uint64_t spent_ns;            // for the guesses of the next step
-    double gained, ns;            // of the last rounds: tokens that came of them, and what they took
-    int rounds;
-    struct hearth_retry retry;
-    bool failed; // something went wrong: the texts go on without
-};
 
 // ---- guessing
 
@@ -56,6 +44,15 @@ static void free_sequences(struct hearth_drafter *d)
     }
 }
 
+// Something failed, or not (HEARTH_OK).
+static void note(struct hearth_drafter *d, int rc)
+{
+    if (rc == HEARTH_E_KV_FULL)
+        free_sequences(d);
+    d->failed |= rc && rc != HEARTH_E_KV_FULL && rc != HEARTH_E_INTERRUPTED && rc != HEARTH_E_BUDGET &&
+                 rc != HEARTH_E_INVALID;
+}
+
 // Appends tokens to one of its sequences. NULL: that cannot be; the texts go on without where it never will.
 static const float *append(struct hearth_drafter *d, int seq, const hearth_token *tokens, int n)
 {
@@ -73,10 +70,7 @@ static const float *append(struct hearth_drafter *d, int seq, const hearth_token
                                                 .wants_logits = i + 1 == n};
         rc = hearth_evaluate(d->session, rows, n, sizeof *rows, &err);
     }
-    if (rc == HEARTH_E_KV_FULL)
-        free_sequences(d);
-    d->failed |= rc && rc != HEARTH_E_KV_FULL && rc != HEARTH_E_INTERRUPTED && rc != HEARTH_E_BUDGET &&
-                 rc != HEARTH_E_INVALID;
+    note(d, rc);
     return rc ? NULL : hearth_logits(d->session, n > FEW ? 0 : n - 1);
 }
 
@@ -95,6 +89,30 @@ static const float *catch_up(struct hearth_drafter *d, int *seq, const hearth_to
     const int some = n - kept < MANY ? n - kept : MANY;
     const float *logits = append(d, *seq, text + kept, some);
     return kept + some == n ? logits : NULL;
+}
+
+// What follows a text. NULL: that is not known, or not yet.
+static const float *logits_behind(struct hearth_drafter *d, const struct hearth_draft_text *text)
+{
+    struct hearth_error err = {0};
+    const float *logits = NULL;
+    if (!d->main)
+        return catch_up(d, &d->seqs[text->which], text->tokens, text->n);
+    const int rc = hearth_nextn_catch_up(d, text, &logits, &err);
+    note(d, rc);
+    return rc ? NULL : logits;
+}
+
+// The same behind a guess.
+static const float *logits_behind_guess(struct hearth_drafter *d, int seq, hearth_token guess)
+{
+    struct hearth_error err = {0};
+    const float *logits = NULL;
+    if (!d->main)
+        return append(d, seq, &guess, 1);
+    const int rc = hearth_nextn_append(d, seq, guess, &logits, &err);
+    note(d, rc);
+    return rc ? NULL : logits;
 }
 
 // Whether another guess, which comes true together with those before it so often, gives more tokens a second than the
@@ -126,17 +144,17 @@ void hearth_drafter_guess(struct hearth_drafter *d, struct hearth_draft *draft,
                           const struct hearth_pace *pace, const struct hearth_draft_text *text, int rows)
 {
     const uint64_t start = hearth_now_ns();
-    int *seq = &d->seqs[text->which];
     struct hearth_sampler *sampler = NULL;
     struct hearth_error err = {0};
     double reached = 1, tokens = rows, p;
-    const int left = hearth_session_n_ctx(d->session) - text->n; // the last guess is not evaluated
+    // The last guess is not evaluated.
+    const int left = d->main ? INT_MAX : hearth_session_n_ctx(d->session) - text->n;
     int most = text->most < HEARTH_DRAFT_MOST ? text->most : HEARTH_DRAFT_MOST;
     most = most < left ? most : left;
     draft->n = draft->used = 0;
     if (most < 1)
         return;
-    const float *logits = catch_up(d, seq, text->tokens, text->n);
+    const float *logits = logits_behind(d, text);
     uint64_t last = hearth_now_ns();
     if (logits && text->sampler && d->n_vocab == d->n_main &&
         hearth_sampler_clone(&sampler, text->sampler, &err))
@@ -154,7 +172,7 @@ void hearth_drafter_guess(struct hearth_drafter *d, struct hearth_draft *draft,
         if (draft->n == most || !is_worth_it(d, pace, reached * hearth_pace_chance(pace, kind), tokens,
                                              rows + draft->n, last - start))
             break;
-        logits = append(d, *seq, &token, 1);
+        logits = logits_behind_guess(d, d->seqs[text->which], token);
         const uint64_t now = hearth_now_ns();
         d->token_ns = d->token_ns > 0 ? 0.9 * d->token_ns + 0.1 * (double)(now - last) : (double)(now - last);
         last = now;
@@ -226,14 +244,10 @@ static int check_vocabulary(const struct hearth_model *model, const struct heart
     return HEARTH_OK;
 }
 
-int hearth_drafter_open(struct hearth_drafter **out, const struct hearth_model *model,
+static int open_drafter(struct hearth_drafter **out, const struct hearth_model *model,
                         struct hearth_session *session, const struct hearth_model *main, int n_texts,
                         struct hearth_error *err)
 {
-    *out = NULL;
-    const int rc = check_vocabulary(model, main, err);
-    if (rc)
-        return rc;
     struct hearth_drafter *d = hearth_calloc(1, sizeof *d);
     if (d) {
         d->session = session;
@@ -254,11 +268,34 @@ int hearth_drafter_open(struct hearth_drafter **out, const struct hearth_model *
     return HEARTH_OK;
 }
 
+int hearth_drafter_open(struct hearth_drafter **out, const struct hearth_model *model,
+                        struct hearth_session *session, const struct hearth_model *main, int n_texts,
+                        struct hearth_error *err)
+{
+    *out = NULL;
+    const int rc = check_vocabulary(model, main, err);
+    return rc ? rc : open_drafter(out, model, session, main, n_texts, err);
+}
+
+int hearth_drafter_open_nextn(struct hearth_drafter **out, const struct hearth_model *layer,
+                              struct hearth_session *session, struct hearth_session *main, int n_texts,
+                              struct hearth_error *err)
+{
+    *out = NULL;
+    int rc = open_drafter(out, layer, session, layer, n_texts, err);
+    if (!rc)
+        rc = hearth_nextn_begin(*out, main, hearth_model_info(layer)->n_embd, n_texts, err);
+    if (rc)
+        hearth_drafter_close(out);
+    return rc;
+}
+
 void hearth_drafter_close(struct hearth_drafter **drafter)
 {
     struct hearth_drafter *d = *drafter;
     if (!d)
         return;
+    hearth_nextn_end(d);
     free(d->seqs);
     free(d->tokens);
     free(d);

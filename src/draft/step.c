@@ -38,6 +38,7 @@ static void guess(struct hearth_session *session, struct hearth_pace *pace,
     for (int i = 0; i < n; i++) {
         const struct hearth_drafted *t = texts[i];
         const struct hearth_draft_text text = {.which = t->which,
+                                               .seq = t->seq,
                                                .tokens = t->tokens,
                                                .n = t->n,
                                                .most = t->room - 1 < left ? t->room - 1 : left,

@@ -64,6 +64,7 @@ static int guess(struct hearth_scheduler *s, struct hearth_slot *slot, int rows)
     if (left < most)
         most = left;
     const struct hearth_draft_text text = {.which = (int)(slot - s->slots),
+                                           .seq = slot->seq,
                                            .tokens = job->tokens,
                                            .n = job->n_tokens,
                                            .most = most,

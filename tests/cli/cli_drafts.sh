@@ -43,6 +43,25 @@ done
 [ "$all" -gt 0 ] || fail "no guess came true in all these texts"
 [ "$drafted" -gt 0 ] || fail "no drafts of a model with recurrent layers"
 
+# ---- the layer for guesses of a model's own file: with weights in memory and from the file, several texts, without memory
+# for it, with -md, with a device
+for name in qwen35-next.Q8_0 glm-lite-next.Q8_0; do
+    model=$golden/$name.gguf
+    for temp in 0 0.7; do
+        both "$model" -p "$again" --temp $temp -s 3 -n 60 --ignore-eos -t 1
+    done
+    both_texts "$model" -p "$again" --temp 0.9 -s 4 -n 40 -np 3 --ignore-eos -t 2
+    run 0 run "$model" -p "$again" -n 4 -v
+    err_has "the layer for guesses drafts"
+    for options in "--draft-max 0" "--ram min"; do
+        # shellcheck disable=SC2086
+        run 0 run "$model" -p "$again" -n 4 -v $options
+        err_lacks "the layer for guesses drafts"
+    done
+done
+run 0 run "$golden/qwen35-next.Q8_0.gguf" -p "$again" -n 4 -v -md "$golden/llama-mha.Q8_0.gguf"
+err_lacks "the layer for guesses drafts"
+
 # ---- ends: the model's own, -n, the context, a grammar
 model=$golden/llama-mha.Q8_0.gguf
 for n in 1 2 3 17; do both "$model" -p "$again" --temp 0 -n $n -t 1; done

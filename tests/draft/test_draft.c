@@ -3,7 +3,7 @@
 #include "check.h"
 #include "draft/draft.h"
 #include "golden_models.h"
-#include "model/model.h"
+#include "model/nextn.h"
 
 static struct hearth_error err;
 
@@ -260,6 +260,36 @@ static struct hearth_sampler *open_sampler(int n_vocab, float temp, uint32_t wit
     return sampler;
 }
 
+// What a model's own file guesses with, if it has that.
+struct ahead {
+    struct hearth_model *layer;
+    struct hearth_session *session;
+    struct hearth_drafter *drafter;
+};
+
+static void open_ahead(struct ahead *a, const struct hearth_model *model, struct hearth_session *main,
+                       int n_texts)
+{
+    struct hearth_session_params p = hearth_session_params_default();
+    *a = (struct ahead){0};
+    OK(hearth_nextn_open(&a->layer, model->info.path, NULL, UINT64_MAX, &err));
+    if (!a->layer)
+        return;
+    p.n_ctx = 120;
+    p.max_seqs = n_texts;
+    p.max_steps = HEARTH_DRAFTER_STEPS;
+    p.n_threads = 1;
+    OK(hearth_session_open(&a->session, a->layer, &p, &err));
+    OK(hearth_drafter_open_nextn(&a->drafter, a->layer, a->session, main, n_texts, &err));
+}
+
+static void close_ahead(struct ahead *a)
+{
+    hearth_drafter_close(&a->drafter);
+    hearth_session_close(&a->session);
+    hearth_model_close(&a->layer);
+}
+
 // Texts of a golden model, by drafts and without: the same tokens and logits. Returns how many guesses came true.
 static uint64_t compare_texts(const struct hearth_model *model, const int32_t *ids,
                               enum hearth_sparsity sparsity, float temp, int n_texts)
@@ -277,6 +307,9 @@ static uint64_t compare_texts(const struct hearth_model *model, const int32_t *i
     struct text texts[3] = {0};
     struct hearth_drafted *drafted[3];
     hearth_pace_begin(&pace, 0.1);
+    struct ahead ahead;
+    open_ahead(&ahead, model, s, n_texts);
+    pace.drafter = ahead.drafter;
     for (int t = 0; t < n_texts; t++) {
         hearth_token *want = calloc(N_TOKENS, sizeof *want);
         float *logits = calloc((size_t)N_TOKENS * (size_t)n_vocab, sizeof *logits);
@@ -292,6 +325,7 @@ static uint64_t compare_texts(const struct hearth_model *model, const int32_t *i
         struct text *x = &texts[t];
         drafted[t] = &x->drafted;
         x->drafted.seq = hearth_seq_new(s, &err);
+        x->drafted.which = t;
         OK(hearth_prompt(s, x->drafted.seq, ids, N_PROMPT, NULL, NULL, &err));
         assert_true(hearth_drafted_add(&x->drafted, ids, N_PROMPT));
         const hearth_token first = hearth_sample(x->sampler, hearth_logits(s, 0));
@@ -321,6 +355,7 @@ static uint64_t compare_texts(const struct hearth_model *model, const int32_t *i
         free((void *)(uintptr_t)texts[t].want);
         free((void *)(uintptr_t)texts[t].logits);
     }
+    close_ahead(&ahead);
     hearth_session_close(&s);
     return pace.hits_in_step;
 }
@@ -335,11 +370,11 @@ static void repeat(int32_t *ids)
 static void test_texts(void **state)
 {
     (void)state;
-    static const char *const names[] = {"llama-mha.Q8_0",  "qwen3.Q4_0",       "gemma3.Q4_0",
-                                        "gemma4.Q8_0",     "mixtral.Q4_0",     "drelu.Q4_0",
-                                        "opt.Q8_0",        "deepseek-v3.Q8_0", "qwen35.Q8_0",
-                                        "qwen3next.Q8_0",  "lfm2moe.Q8_0",     "nemotron-h-moe.Q8_0",
-                                        "kimi-delta.Q8_0", "falcon-h.Q8_0"};
+    static const char *const names[] = {
+        "llama-mha.Q8_0",  "qwen3.Q4_0",     "gemma3.Q4_0",      "gemma4.Q8_0",
+        "mixtral.Q4_0",    "drelu.Q4_0",     "opt.Q8_0",         "deepseek-v3.Q8_0",
+        "qwen35.Q8_0",     "qwen3next.Q8_0", "lfm2moe.Q8_0",     "nemotron-h-moe.Q8_0",
+        "kimi-delta.Q8_0", "falcon-h.Q8_0",  "qwen35-next.Q8_0", "glm-lite-next.Q8_0"};
     uint64_t came_true = 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct golden g = {0};

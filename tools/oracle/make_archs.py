@@ -21,6 +21,7 @@ import archs_dsa
 import archs_experts
 import archs_kimi
 import archs_mamba
+import archs_nextn
 import archs_qwen4
 import make_models as mm
 from oracle_common import N_VOCAB, SpmVocab, write_logits
@@ -189,6 +190,13 @@ MODELS = {
         dict(LATENT, num_attention_heads=10, num_key_value_heads=10, q_lora_rank=32, v_head_dim=64, num_hidden_layers=2,
              n_shared_experts=1, n_group=1, topk_group=1, norm_topk_prob=True, routed_scaling_factor=1.8, rope_interleave=True),
         TEXT,
+    ),
+    "qwen35-next": ("qwen35", tf.Qwen3_5ForCausalLM, dict(DELTA, tie_word_embeddings=True), OTHER),
+    "glm-lite-next": (
+        "deepseek2", tf.Glm4MoeLiteForCausalLM,
+        dict(LATENT, q_lora_rank=32, num_hidden_layers=2, n_shared_experts=1, n_group=1, topk_group=1, norm_topk_prob=True,
+             routed_scaling_factor=1.8, rope_interleave=True),
+        OTHER,
     ),
     "qwen35": ("qwen35", tf.Qwen3_5ForCausalLM, dict(DELTA, tie_word_embeddings=True), TEXT * 2),
     "qwen35moe": (
@@ -647,6 +655,7 @@ def gguf_tensors(arch, cfg, sd):
             recent_layer(out, sd, arch, cfg, i)
         else:
             gated_layer(out, sd, arch, cfg, i)
+    archs_nextn.tensors(out, cfg, sd, qwen35_layer if arch == "qwen35" else lambda out, sd, cfg, i: deepseek2_layer(out, sd, cfg, i, False))
     return out
 
 
@@ -675,7 +684,7 @@ def add_hyper_parameters(w, name, arch, cfg):
         return
     w.add_context_length(cfg.max_position_embeddings)
     w.add_embedding_length(cfg.hidden_size)
-    w.add_block_count(cfg.num_hidden_layers + (name in ("glm4moe", "glm-dsa")))  # whose last one guesses tokens ahead
+    w.add_block_count(cfg.num_hidden_layers + (name in ("glm4moe", "glm-dsa", *archs_nextn.NAMES)))  # whose last one guesses tokens ahead
     if arch == "gemma4":
         add_gemma4(w, cfg)
     elif arch not in ("qwen35moe", "qwen3next", "qwen4exp"):
@@ -740,6 +749,7 @@ def add_hyper_parameters(w, name, arch, cfg):
         w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
         w.add_expert_weights_scale(cfg.routed_scaling_factor)
         w.add_expert_weights_norm(True)
+    if name == "glm4moe" or name in archs_nextn.NAMES:
         w.add_nextn_predict_layers(1)
     if arch in ("qwen35", "qwen35moe", "qwen3next", "qwen4exp"):
         w.add_rope_dimension_count(8)
@@ -947,6 +957,8 @@ def make(name, folder, kind="Q8_0"):
     settings = dict(settings, num_hidden_layers=1) if kind == "F16" else settings
     torch.manual_seed(0)
     model = model_class(model_class.config_class(**settings)).eval()
+    if name in archs_nextn.NAMES:
+        archs_nextn.add_to(model)
     fill(model, np.random.RandomState(archs_dsa.SEEDS.get(name, 5 + sum(map(ord, name)))))
     if kind == "F16":
         for p in model.parameters():
@@ -965,6 +977,8 @@ def make(name, folder, kind="Q8_0"):
     for hook in hooks:
         hook.remove()
     original = mm.logits_of(copy.deepcopy(model).double(), ids)
+    if name in archs_nextn.NAMES:
+        write_logits(stem + ".nextn", ids[1:], archs_nextn.logits_of(copy.deepcopy(model).double(), ids), archs_nextn.logits_of(reference, ids))
     write_logits(stem + ".logits", ids, original, None if np.array_equal(original, logits) else logits)
     if chosen:
         with open(stem + ".experts", "w") as f:
