@@ -275,6 +275,11 @@ static void spend_on_dense(const struct hearth_budget_params *p, struct hearth_b
         return;
     }
     out->layer_buffers = buffers;
+    if (p->head_first && head_streams(p) && !has_elsewhere(p) && p->head <= *left) {
+        *left -= p->head;
+        out->dense_bytes += p->head;
+        out->head_in_memory = true;
+    }
     while (out->dense_layers < layers_here(p) && p->dense[out->dense_layers] <= *left) {
         *left -= p->dense[out->dense_layers];
         out->dense_bytes += p->dense[out->dense_layers++];

@@ -33,6 +33,7 @@ struct hearth_budget_params {
     bool embedding_by_row;             // the engine can read its rows one by one from the file
     bool head_by_part;                 // the engine can stream the head through the layer buffers
     uint64_t head_part;                // then bytes of a part of it
+    bool head_first;                   // and comes into memory before layers: a step needs it more than once
     // What a device computes: the last n_elsewhere of the layers, and the head, if it can stream. None of it is kept in
     // memory, but there is what streaming it takes, for a device may fail.
     uint32_t n_elsewhere;

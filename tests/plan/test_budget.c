@@ -263,6 +263,16 @@ static void heads(void **state)
     assert_int_equal(plan(&p, by_part.bytes + 7700000, &m, &err), 0);
     assert_true(m.plan.head_in_memory);
     assert_int_equal(m.plan.layer_buffers, 0);
+    p.head_first = true; // as soon as it has room, then layers
+    assert_int_equal(plan(&p, by_part.bytes + 4999999, &m, &err), 0);
+    assert_false(m.plan.head_in_memory);
+    assert_true(m.plan.dense_layers > 0);
+    assert_int_equal(plan(&p, by_part.bytes + 5000000, &m, &err), 0);
+    assert_true(m.plan.head_in_memory && m.plan.dense_streams);
+    assert_int_equal(m.plan.dense_layers, 0);
+    assert_int_equal(plan(&p, by_part.bytes + 7700000, &m, &err), 0);
+    assert_true(m.plan.head_in_memory);
+    assert_int_equal(m.plan.layer_buffers, 0);
     p = params(true);
     p.head = 0;
     assert_int_equal(hearth_budget_floor(&p, &tied, &err), 0);
