@@ -104,7 +104,7 @@ static struct hearth_session_params nextn_params(const struct hearth_options *ow
                                                                                       : least,
                                                                     n_texts);
     params.kv_tokens = 0;
-    params.n_ubatch = HEARTH_DRAFTER_TAIL;
+    params.n_ubatch = HEARTH_DRAFTER_UBATCH;
     params.max_steps = HEARTH_DRAFTER_STEPS;
     return params;
 }
@@ -127,6 +127,7 @@ static int open_nextn(struct hearth_cli_drafter *d, struct hearth_options *o, in
         return hearth_cli_fail(&err);
     set_aside(o, d);
     o->aside += hearth_tail_bytes(hearth_model_info(d->model)->n_embd, n_texts, HEARTH_DRAFTER_TAIL);
+    d->aside = o->aside;
     if (o->aside <= memory / 8)
         return HEARTH_EXIT_OK;
     o->aside = 0;
@@ -168,8 +169,8 @@ int hearth_cli_use_drafter(struct hearth_cli_drafter *d, struct hearth_session *
         hearth_drafter_open_nextn(&d->drafter, d->model, d->session, session, n_texts, &err))
         return hearth_cli_fail(&err);
     if (d->drafter && d->nextn)
-        hearth_log(HEARTH_LOG_DEBUG, "the layer for guesses drafts: %.1f MiB",
-                   (double)d->model->image_bytes / (1 << 20));
+        hearth_log(HEARTH_LOG_DEBUG, "the layer for guesses drafts: %.1f MiB of weights, %.1f MiB besides",
+                   (double)d->model->image_bytes / (1 << 20), (double)d->aside / (1 << 20));
     if (d->model && !d->nextn && !guesses)
         hearth_cli_info(
             "without effect here: --model-draft (drafts do not pay while neurons or experts come from the file, "

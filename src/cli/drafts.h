@@ -17,7 +17,8 @@ struct hearth_cli_drafter {
     struct hearth_model *model; // NULL: there is none
     struct hearth_session *session;
     struct hearth_drafter *drafter;
-    bool nextn; // the model is the layer of the model's own file that guesses ahead
+    bool nextn;     // the model is the layer of the model's own file that guesses ahead
+    uint64_t aside; // then what it takes besides its weights
 };
 
 // Opens the model of -md, or the layer that guesses ahead if the model's file has one and there is room, with a session for

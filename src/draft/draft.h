@@ -127,9 +127,10 @@ void hearth_pace_took(struct hearth_pace *pace, int rows, uint64_t ns);
 
 // Steps that its session has in an evaluation, at least.
 #define HEARTH_DRAFTER_STEPS 16
-// Positions of a text whose states a layer that guesses ahead begins with, at most; its session's micro-batches are no
-// smaller.
-#define HEARTH_DRAFTER_TAIL 512
+// Positions of a text whose states a layer that guesses ahead begins with, at most, and how many of them it takes in one
+// evaluation: its session's micro-batch.
+#define HEARTH_DRAFTER_TAIL   512
+#define HEARTH_DRAFTER_UBATCH 64
 
 // For texts 0..n_texts-1 of one session. The model and the session, with so many sequences, stay the caller's, and are for
 // nothing else until it is closed.
@@ -138,7 +139,7 @@ int hearth_drafter_open(struct hearth_drafter **out, const struct hearth_model *
                         struct hearth_session *session, const struct hearth_model *main, int n_texts,
                         struct hearth_error *err);
 // The same with the layer of `main`'s own file that guesses ahead (model/nextn.h), and a session of it with a micro-batch of
-// HEARTH_DRAFTER_TAIL. Errors: HEARTH_E_MEMORY, HEARTH_E_INVALID (hearth_tail_open()).
+// HEARTH_DRAFTER_UBATCH. Errors: HEARTH_E_MEMORY, HEARTH_E_INVALID (hearth_tail_open()).
 int hearth_drafter_open_nextn(struct hearth_drafter **out, const struct hearth_model *layer,
                               struct hearth_session *session, struct hearth_session *main, int n_texts,
                               struct hearth_error *err);

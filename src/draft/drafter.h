@@ -22,8 +22,8 @@ struct hearth_drafter {
     int n_embd;
     int *from;    // [n_texts] the place in the text of the first token that its sequence has
     int *sure;    // [n_texts] tokens of the sequence whose states before them are the model's, not guesses
-    float *embds; // [HEARTH_DRAFTER_TAIL x E]
-    const float **states; // [HEARTH_DRAFTER_TAIL]
+    float *embds; // [HEARTH_DRAFTER_UBATCH x E]
+    const float **states; // [HEARTH_DRAFTER_UBATCH]
     float *state;         // [E] that it gave last
 };
 

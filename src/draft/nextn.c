@@ -11,13 +11,13 @@
 #include "engine/nextn.h"
 #include "engine/tail.h"
 
-#define MANY HEARTH_DRAFTER_TAIL
+#define MOST HEARTH_DRAFTER_TAIL
+#define MANY HEARTH_DRAFTER_UBATCH
 
 // ---- guessing
 
-// Appends tokens, with the states before them, to one of its sequences; the last one's state becomes d->state, of which the
-// model's head makes logits.
-static int append(struct hearth_drafter *d, int seq, const hearth_token *tokens, int n, const float **logits,
+// Appends tokens, at most MANY, with the states before them, to one of its sequences; the last one's state becomes d->state.
+static int append(struct hearth_drafter *d, int seq, const hearth_token *tokens, int n,
                   struct hearth_error *err)
 {
     struct hearth_batch_row rows[MANY];
@@ -30,14 +30,14 @@ static int append(struct hearth_drafter *d, int seq, const hearth_token *tokens,
         rc = hearth_nextn_evaluate(d->session, rows, n, d->embds, d->states, err);
     if (!rc)
         memcpy(d->state, hearth_embedding(d->session, n - 1), (size_t)d->n_embd * sizeof *d->state);
-    return rc ? rc : hearth_nextn_head(d->main, d->state, logits, err);
+    return rc;
 }
 
-// The first token of the text that is followed by no other whose state before it is lost; at most MANY from its end.
+// The first token of the text that is followed by no other whose state before it is lost; at most MOST from its end.
 static int first_known(const struct hearth_drafter *d, const struct hearth_draft_text *text)
 {
     int first = text->n;
-    while (first > 1 && text->n - first < MANY && hearth_tail_state(d->main, text->seq, first - 2))
+    while (first > 1 && text->n - first < MOST && hearth_tail_state(d->main, text->seq, first - 2))
         first--;
     return first;
 }
@@ -74,21 +74,23 @@ int hearth_nextn_catch_up(struct hearth_drafter *d, const struct hearth_draft_te
         kept = 0;
     if (!kept)
         *from = first;
-    const int rc = hearth_seq_truncate(d->session, *seq, kept, err);
-    if (rc)
-        return rc;
-    const int at = *from + kept, n = text->n - at;
-    for (int i = 0; i < n; i++)
-        d->states[i] = hearth_tail_state(d->main, text->seq, at + i - 1);
-    d->sure[text->which] = kept + n;
-    return append(d, *seq, text->tokens + at, n, logits, err);
+    int rc = hearth_seq_truncate(d->session, *seq, kept, err);
+    for (int at = *from + kept, n; at < text->n && !rc; at += n) {
+        n = text->n - at < MANY ? text->n - at : MANY;
+        for (int i = 0; i < n; i++)
+            d->states[i] = hearth_tail_state(d->main, text->seq, at + i - 1);
+        rc = append(d, *seq, text->tokens + at, n, err);
+    }
+    d->sure[text->which] = text->n - *from;
+    return rc ? rc : hearth_nextn_head(d->main, d->state, logits, err);
 }
 
 int hearth_nextn_append(struct hearth_drafter *d, int seq, hearth_token token, const float **logits,
                         struct hearth_error *err)
 {
     d->states[0] = d->state;
-    return append(d, seq, &token, 1, logits, err);
+    const int rc = append(d, seq, &token, 1, err);
+    return rc ? rc : hearth_nextn_head(d->main, d->state, logits, err);
 }
 
 // ---- opening
@@ -105,7 +107,7 @@ int hearth_nextn_begin(struct hearth_drafter *d, struct hearth_session *main, in
     if (!d->from || !d->sure || !d->embds || !d->states || !d->state)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for drafts of %d texts", n_texts);
     d->main = main;
-    return hearth_tail_open(main, n_texts, MANY, err);
+    return hearth_tail_open(main, n_texts, MOST, err);
 }
 
 void hearth_nextn_end(struct hearth_drafter *d)
