@@ -44,6 +44,14 @@ struct hearth_accel_form hearth_accel_form_of(uint32_t type)
     case HEARTH_TYPE_IQ4_NL:
         f.scales_half = true;
         break;
+    case HEARTH_TYPE_TQ1_0:
+    case HEARTH_TYPE_TQ2_0:
+    case HEARTH_TYPE_Q1_0:
+    case HEARTH_TYPE_Q2_0:
+        f.base = -1;
+        f.bits = 4;
+        f.scales_half = true;
+        break;
     case HEARTH_TYPE_Q3_K:
         f.base = -4;
         f.bits = 4;

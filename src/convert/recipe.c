@@ -31,6 +31,10 @@ enum {
     FILE_Q6_K = 18,
     FILE_IQ4_NL = 25,
     FILE_BF16 = 32,
+    FILE_TQ1_0 = 36,
+    FILE_TQ2_0 = 37,
+    FILE_Q1_0 = 40,
+    FILE_Q2_0 = 41,
 };
 
 static const struct hearth_recipe recipes[] = {
@@ -43,6 +47,8 @@ static const struct hearth_recipe recipes[] = {
     {"Q4_K_S", HEARTH_TYPE_Q4_K, FILE_Q4_K_S, true}, {"Q4_K_M", HEARTH_TYPE_Q4_K, FILE_Q4_K_M, true},
     {"Q5_K_S", HEARTH_TYPE_Q5_K, FILE_Q5_K_S, true}, {"Q5_K_M", HEARTH_TYPE_Q5_K, FILE_Q5_K_M, true},
     {"Q6_K", HEARTH_TYPE_Q6_K, FILE_Q6_K, true},     {"IQ4_NL", HEARTH_TYPE_IQ4_NL, FILE_IQ4_NL, true},
+    {"Q2_0", HEARTH_TYPE_Q2_0, FILE_Q2_0, true},     {"TQ2_0", HEARTH_TYPE_TQ2_0, FILE_TQ2_0, true},
+    {"TQ1_0", HEARTH_TYPE_TQ1_0, FILE_TQ1_0, true},  {"Q1_0", HEARTH_TYPE_Q1_0, FILE_Q1_0, true},
 };
 enum { N_RECIPES = sizeof recipes / sizeof recipes[0] };
 
@@ -265,13 +271,20 @@ static uint32_t choose_head(const struct mixture *m, const struct hearth_gguf_te
     return m->falcon || !fits || m->base == HEARTH_TYPE_Q8_0 ? HEARTH_TYPE_Q8_0 : HEARTH_TYPE_Q6_K;
 }
 
+static uint32_t choose_embedding(const struct mixture *m)
+{
+    const bool few =
+        m->base == HEARTH_TYPE_TQ1_0 || m->base == HEARTH_TYPE_TQ2_0 || m->base == HEARTH_TYPE_Q2_0;
+    return few ? HEARTH_TYPE_Q4_K : m->base;
+}
+
 static uint32_t choose_mixed(struct mixture *m, const struct hearth_gguf_tensor *t)
 {
     switch (part_of(t->name.s)) {
     case PART_OUTPUT:
         return choose_head(m, t);
     case PART_EMBEDDING:
-        return m->tied ? choose_head(m, t) : m->base;
+        return m->tied ? choose_head(m, t) : choose_embedding(m);
     case PART_VALUE:
         return choose_value(m);
     case PART_KEY:
@@ -289,11 +302,12 @@ static uint32_t choose_mixed(struct mixture *m, const struct hearth_gguf_tensor 
 // The type itself if rows of n elements fit its blocks, else a similar one with smaller blocks.
 static uint32_t fit(uint32_t type, uint64_t n)
 {
-    static const uint32_t smaller[][2] = {{HEARTH_TYPE_Q2_K, HEARTH_TYPE_Q4_0},
-                                          {HEARTH_TYPE_Q3_K, HEARTH_TYPE_Q4_0},
-                                          {HEARTH_TYPE_Q4_K, HEARTH_TYPE_Q5_0},
-                                          {HEARTH_TYPE_Q5_K, HEARTH_TYPE_Q5_1},
-                                          {HEARTH_TYPE_Q6_K, HEARTH_TYPE_Q8_0}};
+    static const uint32_t smaller[][2] = {
+        {HEARTH_TYPE_Q2_K, HEARTH_TYPE_Q4_0},  {HEARTH_TYPE_Q3_K, HEARTH_TYPE_Q4_0},
+        {HEARTH_TYPE_Q4_K, HEARTH_TYPE_Q5_0},  {HEARTH_TYPE_Q5_K, HEARTH_TYPE_Q5_1},
+        {HEARTH_TYPE_Q6_K, HEARTH_TYPE_Q8_0},  {HEARTH_TYPE_TQ1_0, HEARTH_TYPE_Q4_0},
+        {HEARTH_TYPE_TQ2_0, HEARTH_TYPE_Q4_0}, {HEARTH_TYPE_Q1_0, HEARTH_TYPE_Q4_0},
+        {HEARTH_TYPE_Q2_0, HEARTH_TYPE_Q4_0}};
     if (n % hearth_type_info(type)->block_elems == 0)
         return type;
     for (size_t i = 0; i < sizeof smaller / sizeof smaller[0]; i++)

@@ -27,7 +27,12 @@ const char *hearth_gguf_file_type(const struct hearth_gguf *g)
                                         [25] = "IQ4_NL - 4.5 bpw",
                                         [30] = "IQ4_XS - 4.25 bpw",
                                         [32] = "BF16",
-                                        [38] = "MXFP4 MoE"};
+                                        [36] = "TQ1_0 - 1.69 bpw ternary",
+                                        [37] = "TQ2_0 - 2.06 bpw ternary",
+                                        [38] = "MXFP4 MoE",
+                                        [39] = "NVFP4",
+                                        [40] = "Q1_0",
+                                        [41] = "Q2_0"};
     uint32_t type = 0;
     struct hearth_error err = {0};
     if (!hearth_gguf_find(g, "general.file_type") ||

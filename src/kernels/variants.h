@@ -68,7 +68,12 @@ void hearth_kernels_adopt_once(struct hearth_kernels *table, void (*check)(struc
     X(IQ2_XS)                                                                                                \
     X(IQ2_S)                                                                                                 \
     X(IQ3_XXS)                                                                                               \
-    X(IQ3_S)
+    X(IQ3_S)                                                                                                 \
+    X(TQ1_0)                                                                                                 \
+    X(TQ2_0)                                                                                                 \
+    X(Q1_0)                                                                                                  \
+    X(Q2_0)                                                                                                  \
+    X(NVFP4)
 
 // Enters the functions of a family that are named as the entries are.
 #define HEARTH_ENTER_PLAIN_TYPE(t, type)                                                                     \

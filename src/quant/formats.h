@@ -38,6 +38,11 @@ HEARTH_DECLARE_BLOCKS(hearth_iq2_xs);
 HEARTH_DECLARE_BLOCKS(hearth_iq2_s);
 HEARTH_DECLARE_BLOCKS(hearth_iq3_xxs);
 HEARTH_DECLARE_BLOCKS(hearth_iq3_s);
+HEARTH_DECLARE_BLOCKS(hearth_tq1_0);
+HEARTH_DECLARE_BLOCKS(hearth_tq2_0);
+HEARTH_DECLARE_BLOCKS(hearth_q1_0);
+HEARTH_DECLARE_BLOCKS(hearth_q2_0);
+HEARTH_DECLARE_BLOCKS(hearth_nvfp4);
 
 void hearth_q4_0_encode(const float *src, void *dst, size_t n);
 void hearth_q4_1_encode(const float *src, void *dst, size_t n);
@@ -50,9 +55,15 @@ void hearth_q3_k_encode(const float *src, void *dst, size_t n);
 void hearth_q4_k_encode(const float *src, void *dst, size_t n);
 void hearth_q5_k_encode(const float *src, void *dst, size_t n);
 void hearth_q6_k_encode(const float *src, void *dst, size_t n);
+void hearth_tq1_0_encode(const float *src, void *dst, size_t n);
+void hearth_tq2_0_encode(const float *src, void *dst, size_t n);
+void hearth_q1_0_encode(const float *src, void *dst, size_t n);
+void hearth_q2_0_encode(const float *src, void *dst, size_t n);
 
 // The sixteen values of IQ4_NL and IQ4_XS.
 extern const int8_t hearth_iq4_values[16];
+// Twice the values of FP4 (E2M1), so that they are integers.
+extern const int8_t hearth_fp4_values[16];
 
 static inline uint16_t hearth_load_u16(const uint8_t *p)
 {

@@ -48,11 +48,13 @@ static const struct hearth_type_info types[HEARTH_TYPE_END] = {
     [HEARTH_TYPE_IQ2_S] = {BLOCKS("IQ2_S", 256, 82), UNITS(16, 0, hearth_iq2_s)},
     [HEARTH_TYPE_IQ3_XXS] = {BLOCKS("IQ3_XXS", 256, 98), UNITS(32, 0, hearth_iq3_xxs)},
     [HEARTH_TYPE_IQ3_S] = {BLOCKS("IQ3_S", 256, 110), UNITS(32, 0, hearth_iq3_s)},
-    [HEARTH_TYPE_NVFP4] = {BLOCKS("NVFP4", 64, 36)},
-    [HEARTH_TYPE_Q1_0] = {BLOCKS("Q1_0", 128, 18)},
-    [HEARTH_TYPE_Q2_0] = {BLOCKS("Q2_0", 64, 18)},
-    [HEARTH_TYPE_TQ1_0] = {BLOCKS("TQ1_0", 256, 54)},
-    [HEARTH_TYPE_TQ2_0] = {BLOCKS("TQ2_0", 256, 66)},
+    [HEARTH_TYPE_NVFP4] = {BLOCKS("NVFP4", 64, 36), UNITS(16, 0, hearth_nvfp4)},
+    [HEARTH_TYPE_Q1_0] = {BLOCKS("Q1_0", 128, 18), UNITS(32, 0, hearth_q1_0), .encode = hearth_q1_0_encode},
+    [HEARTH_TYPE_Q2_0] = {BLOCKS("Q2_0", 64, 18), UNITS(32, 0, hearth_q2_0), .encode = hearth_q2_0_encode},
+    [HEARTH_TYPE_TQ1_0] = {BLOCKS("TQ1_0", 256, 54), UNITS(32, 0, hearth_tq1_0),
+                           .encode = hearth_tq1_0_encode},
+    [HEARTH_TYPE_TQ2_0] = {BLOCKS("TQ2_0", 256, 66), UNITS(32, 0, hearth_tq2_0),
+                           .encode = hearth_tq2_0_encode},
 };
 
 const struct hearth_type_info *hearth_type_info(uint32_t type)

@@ -8,8 +8,7 @@
 const int8_t hearth_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                       1,    13,   25,  38,  53,  69,  89,  113};
 
-// Twice the values of FP4 (E2M1), so that they are integers.
-static const int8_t fp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+const int8_t hearth_fp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 static inline void nibbles(const uint8_t *src, int8_t *q, int bias)
 {
@@ -98,6 +97,6 @@ static void hearth_mxfp4_block(const uint8_t *b, int8_t *q, float *scale, float 
     // The bits of 2^(e - 128), which is subnormal for e below 2.
     uint32_t bits = b[0] < 2 ? 0x00200000u << b[0] : (uint32_t)(b[0] - 1) << 23;
     memcpy(scale, &bits, sizeof bits);
-    table_nibbles(b + 1, q, fp4_values);
+    table_nibbles(b + 1, q, hearth_fp4_values);
 }
 HEARTH_DEFINE_BLOCKS(hearth_mxfp4, 32, 17, 32, 0)

@@ -131,10 +131,11 @@ static char letter(uint32_t type)
     static const struct {
         uint32_t type;
         char letter;
-    } table[] = {{HEARTH_TYPE_F16, 'h'},  {HEARTH_TYPE_Q4_K, '4'},  {HEARTH_TYPE_Q5_K, '5'},
-                 {HEARTH_TYPE_Q6_K, '6'}, {HEARTH_TYPE_Q8_0, '8'},  {HEARTH_TYPE_Q5_0, 'a'},
-                 {HEARTH_TYPE_Q5_1, 'b'}, {HEARTH_TYPE_Q4_0, '0'},  {HEARTH_TYPE_Q3_K, '3'},
-                 {HEARTH_TYPE_Q2_K, '2'}, {HEARTH_TYPE_IQ4_NL, 'n'}};
+    } table[] = {{HEARTH_TYPE_F16, 'h'},  {HEARTH_TYPE_Q4_K, '4'},   {HEARTH_TYPE_Q5_K, '5'},
+                 {HEARTH_TYPE_Q6_K, '6'}, {HEARTH_TYPE_Q8_0, '8'},   {HEARTH_TYPE_Q5_0, 'a'},
+                 {HEARTH_TYPE_Q5_1, 'b'}, {HEARTH_TYPE_Q4_0, '0'},   {HEARTH_TYPE_Q3_K, '3'},
+                 {HEARTH_TYPE_Q2_K, '2'}, {HEARTH_TYPE_IQ4_NL, 'n'}, {HEARTH_TYPE_TQ2_0, 't'},
+                 {HEARTH_TYPE_Q1_0, '1'}};
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (table[i].type == type)
             return table[i].letter;
@@ -221,6 +222,21 @@ static void check_one(const struct one *c)
 #define ALL_32(c) c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c
 
 static const struct one cases[] = {
+    {"TQ2_0",
+     37,
+     {"llama", 8, 256, 96, 4, 2, 0, true, false, false},
+     {"4",
+      "6",
+      {{"attn_v.weight", "tttttttt"}, {"ffn_down.weight", "00000000"}, {"ffn_up.weight", "tttttttt"}}}},
+    {"Q1_0",
+     40,
+     {"llama", 8, 256, 512, 4, 2, 8, true, false, false},
+     {"1",
+      "6",
+      {{"attn_k.weight", "88888888"},
+       {"attn_v.weight", "88888888"},
+       {"attn_output.weight", "11111111"},
+       {"ffn_down_exps.weight", "11111111"}}}},
     {"IQ4_NL",
      25,
      {"llama", 16, 256, 512, 8, 2, 0, true, false, false},

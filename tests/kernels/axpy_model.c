@@ -71,7 +71,12 @@ HEARTH_BLOCK_TYPES(SHAPE)
     X(IQ2_XS, unpack_of, shape_IQ2_XS)                                                                       \
     X(IQ2_S, unpack_of, shape_IQ2_S)                                                                         \
     X(IQ3_XXS, unpack_of, shape_IQ3_XXS)                                                                     \
-    X(IQ3_S, unpack_of, shape_IQ3_S)
+    X(IQ3_S, unpack_of, shape_IQ3_S)                                                                         \
+    X(TQ1_0, unpack_of, shape_TQ1_0)                                                                         \
+    X(TQ2_0, unpack_of, shape_TQ2_0)                                                                         \
+    X(Q1_0, unpack_of, shape_Q1_0)                                                                           \
+    X(Q2_0, unpack_of, shape_Q2_0)                                                                           \
+    X(NVFP4, unpack_of, shape_NVFP4)
 
 #include "kernels/axpy_tmpl.h"
 

@@ -255,7 +255,7 @@ static void test_unknown(void **state)
             "token_embd.weight has type I16, which is not supported; supported: F32, F16, Q4_0, ");
     refused(&(struct made){.arch = "llama", .by_neuron = true, .type = HEARTH_TYPE_Q8_1},
             HEARTH_E_UNSUPPORTED,
-            "MXFP4. Take another file of the model, such as Q4_K_M, or the smaller Q2_K");
+            "Q2_0. Take another file of the model, such as Q4_K_M, or the smaller Q2_K");
     refused(&(struct made){.arch = "llama", .extra = "blk.1.attn_sinks.weight"}, HEARTH_E_UNSUPPORTED,
             "blk.1.attn_sinks.weight");
 }

@@ -18,6 +18,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import grids
 import llama_cpp
+import small_formats
 from oracle_common import N_VOCAB, BpeVocab, GgmlBase, SpmVocab, write_logits
 
 ROPE = {"rope_type": "default", "rope_theta": 10000.0}
@@ -79,6 +80,11 @@ MODELS = {
         dict(hidden=256, heads=4, kv_heads=2, head_dim=64, ffn=256, tied=True, text="Over the bridge and far away", seed=33),
         ["IQ2_M"],
     ),
+    # Every format of one and two bits that has no grid, in each layer.
+    "ternary": (
+        dict(hidden=256, heads=4, kv_heads=2, head_dim=64, ffn=256, tied=True, text="Under the old oak tree", seed=34),
+        ["TQ2_0"],
+    ),
     "bamboo": (
         dict(arch="bamboo", act="drelu", kv_heads=2, ffn=128, text="Beside the old stone bridge", seed=49),
         ["Q8_0", "Q4_0"],
@@ -88,7 +94,7 @@ MODELS = {
 # A greedy continuation ends before the first step whose best two logits are nearer than this.
 MARGIN = 0.15
 
-FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 7, "Q4_K_M": 15, "Q5_K_M": 17, "Q6_K": 18, "IQ2_M": 29, "IQ4_XS": 30, "BF16": 32}
+FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 7, "Q4_K_M": 15, "Q5_K_M": 17, "Q6_K": 18, "IQ2_M": 29, "IQ4_XS": 30, "BF16": 32, "TQ2_0": 37}
 LLAMA_CPP = ("Q5_K_M", "IQ4_XS")  # files that llama.cpp's quantiser writes
 
 
@@ -225,6 +231,8 @@ def tensor_type(kind, name, c):
         return T.Q6_K if richer else T.Q4_K
     if kind == "IQ2_M":
         return next((t for part, t in GRIDS.items() if part in name), T.Q8_0)
+    if kind == "TQ2_0":
+        return next((t for part, t in TERNARY.items() if part in name), T.Q8_0 if "token" in name else T.TQ2_0)
     return T[kind]
 
 
@@ -234,7 +242,12 @@ GRIDS = {
 }  # fmt: skip
 
 
+TERNARY = {"attn_q": T.TQ1_0, "attn_k": T.Q1_0, "attn_v": T.Q2_0, "ffn_gate": T.Q1_0, "ffn_down": T.Q2_0}
+
+
 def encode(x, qtype):
+    if qtype in small_formats.BY_GGML:
+        return small_formats.encode(x, qtype)
     if qtype == T.F32:
         return x
     if qtype == T.F16:
@@ -247,6 +260,8 @@ def encode(x, qtype):
 
 
 def decode(data, qtype):
+    if qtype in small_formats.BY_GGML:
+        return small_formats.decode(data, qtype)
     if qtype in (T.F32, T.F16):
         return data.astype(np.float32)
     return gguf.dequantize(data, qtype)

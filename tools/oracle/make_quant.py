@@ -22,7 +22,7 @@ HALVES = {
     "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q2_K": [80, 82], "Q3_K": [108],
     "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_NL": [0], "IQ4_XS": [0], "IQ2_XXS": [0], "IQ2_XS": [0],
     "IQ2_S": [0], "IQ3_XXS": [0], "IQ3_S": [0], "IQ1_S": [0], "IQ1_M": None, "TQ1_0": [52], "TQ2_0": [64],
-    "MXFP4": [],
+    "MXFP4": [], "NVFP4": [], "Q1_0": [0], "Q2_0": [0],
 }  # fmt: skip
 # F16 bits: zeros, least and greatest subnormal, least normal, one, largest, some ordinary scales.
 SCALES = [0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x0400, 0x3C00, 0xBC00, 0x7BFF, 0xFBFF, 0x2E66, 0x9C01, 0x1234]
@@ -206,6 +206,19 @@ def encode_goldens(out, ggml):
         back = gguf.dequantize(raw, T[name])
         print(f"{name} encode: relative RMSE {np.linalg.norm(back - x) / np.linalg.norm(x):.5f}")
         write(os.path.join(out, name + ".encode"), b"HGLE", name, elems, size, len(x), 0, x, raw)
+    x = np.concatenate([x[::2], np.array([np.where(rng.rand(256) < 0.3, 0, s * rng.choice([-1, 1], 256)) for s in (
+        0.01, 1.0, 3.0)], np.float32), [np.tile([0.5, -0.5, 0.49, 1.0], 64)]]).astype(np.float32)  # fmt: skip
+    for name in ("TQ1_0", "TQ2_0", "Q1_0", "Q2_0"):
+        elems, size = gguf.GGML_QUANT_SIZES[T[name]]
+        blocks = x.reshape(-1, elems)
+        raw = ggml.quantize(blocks, T[name], elems, size)
+        try:
+            d = np.nonzero((gguf.quantize(blocks, T[name]) != raw).any(1))[0]
+            if len(d):
+                print(f"{name} encode: gguf-py differs in {len(d)} of {len(blocks)} blocks: {d[:10]}")
+        except NotImplementedError:
+            print(f"{name}: gguf-py cannot encode it")
+        write(os.path.join(out, name + ".encode"), b"HGLE", name, elems, size, len(blocks), 0, blocks, raw)
 
 
 def main():

@@ -53,6 +53,8 @@ SHAPE shape_iq2_xxs = {32, 0, 43, false, 1};
 SHAPE shape_iq2 = {16, 0, 43, false, 1};
 SHAPE shape_iq3_xxs = {32, 0, 62, false, 1};
 SHAPE shape_iq3_s = {32, 0, 15, false, 1};
+SHAPE shape_two_bits = {32, 1, 3, false, 1};
+SHAPE shape_nvfp4 = {16, 0, 12, false, 1};
 
 // ---- helpers
 
@@ -354,6 +356,107 @@ INLINE void unpack_q3_k(struct weights *w, const uint8_t *group, size_t quarter)
     w->scale = scaled(half_at(group + 108), less_32(low | high << 4));
 }
 
+// ---- few bits with one scale for a block
+
+// 66 bytes: 64 of bit pairs, d.
+INLINE void unpack_tq2_0(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint8_t *src = group + quarter / 2 * 66;
+    const uint8x16_t mask = vdupq_n_u8(3);
+    for (size_t h = 0; h < 2; h++) {
+        const uint8x16_t bits = vld1q_u8(src + quarter % 2 * 32 + 16 * h);
+        w->q[h] = vreinterpretq_s8_u8(vandq_u8(bits, mask));
+        w->q[2 + h] = vreinterpretq_s8_u8(vandq_u8(vshrq_n_u8(bits, 2), mask));
+        w->q[4 + h] = vreinterpretq_s8_u8(vandq_u8(vshrq_n_u8(bits, 4), mask));
+        w->q[6 + h] = vreinterpretq_s8_u8(vshrq_n_u8(bits, 6));
+    }
+    w->scale = vdupq_n_f32(half_at(src + 64));
+}
+
+// Bytes times numbers, modulo 256; of what that makes, as fractions of 256, the first digits in base 3.
+INLINE int8x16_t digits_behind(uint8x16_t bytes, uint8x16_t by)
+{
+    const uint8x16_t rest = vmulq_u8(bytes, by);
+    const uint8x16_t less = vaddq_u8(vcgeq_u8(rest, vdupq_n_u8(86)), vcgeq_u8(rest, vdupq_n_u8(171)));
+    return vnegq_s8(vreinterpretq_s8_u8(less));
+}
+
+// 54 bytes: 32, then 16 bytes of five digits, 4 of four, d. Digit n of a part's byte m is its element n * bytes + m; with
+// each digit that is taken, what is left gets times 3.
+INLINE void unpack_tq1_0(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint8_t *src = group + quarter / 2 * 54;
+    const uint8x16_t a = vld1q_u8(src), b = vld1q_u8(src + 16), c = vld1q_u8(src + 32);
+    if (quarter % 2) {
+        const uint8_t powers[16] = {1, 1, 1, 1, 3, 3, 3, 3, 9, 9, 9, 9, 27, 27, 27, 27};
+        w->q[0] = digits_behind(a, vdupq_n_u8(81));
+        w->q[1] = digits_behind(b, vdupq_n_u8(81));
+        w->q[2] = digits_behind(c, vdupq_n_u8(1));
+        w->q[3] = digits_behind(c, vdupq_n_u8(3));
+        w->q[4] = digits_behind(c, vdupq_n_u8(9));
+        w->q[5] = digits_behind(c, vdupq_n_u8(27));
+        w->q[6] = digits_behind(c, vdupq_n_u8(81));
+        w->q[7] = digits_behind(vreinterpretq_u8_u32(vdupq_n_u32(word32_at(src + 48))), vld1q_u8(powers));
+    } else {
+        const uint8_t powers[4] = {1, 3, 9, 27};
+        ALL for (size_t u = 0; u < QUARTER; u++)
+        {
+            w->q[2 * u] = digits_behind(a, vdupq_n_u8(powers[u]));
+            w->q[2 * u + 1] = digits_behind(b, vdupq_n_u8(powers[u]));
+        }
+    }
+    w->scale = vdupq_n_f32(half_at(src + 52));
+}
+
+// 18 bytes: d, 128 bits.
+INLINE void unpack_q1_0(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint8_t *src = group + quarter * 18;
+    const uint8x16_t bit = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201)), all = vld1q_u8(src + 2);
+    ALL for (size_t i = 0; i < 8; i++)
+    {
+        const uint8x16_t bytes = vcombine_u8(vdup_n_u8((uint8_t)(2 * i)), vdup_n_u8((uint8_t)(2 * i + 1)));
+        const uint8x16_t set = vtstq_u8(vqtbl1q_u8(all, bytes), bit);
+        w->q[i] = vreinterpretq_s8_u8(vandq_u8(set, vdupq_n_u8(2)));
+    }
+    w->scale = vdupq_n_f32(half_at(src));
+}
+
+// Two blocks of 18 bytes: d, 64 bit pairs.
+INLINE void unpack_q2_0(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const uint8_t *src = group + quarter * 36;
+    const int8x16_t right = vreinterpretq_s8_u32(vdupq_n_u32(0xfafcfe00)); // by 0, 2, 4 and 6
+    const uint8x16_t first =
+        vreinterpretq_u8_u64(vcombine_u64(vcreate_u64(0x0101010100000000), vcreate_u64(0x0303030302020202)));
+    for (size_t i = 0; i < 8; i++) {
+        const uint8x16_t from = vaddq_u8(first, vdupq_n_u8((uint8_t)(i % 4 * 4)));
+        const uint8x16_t bytes = vqtbl1q_u8(vld1q_u8(src + i / 4 * 18 + 2), from);
+        w->q[i] = vreinterpretq_s8_u8(vandq_u8(vshlq_u8(bytes, right), vdupq_n_u8(3)));
+    }
+    w->scale = vcombine_f32(vdup_n_f32(half_at(src)), vdup_n_f32(half_at(src + 18)));
+}
+
+// 36 bytes: four scales, 32 bytes of FP4, 8 for a unit.
+INLINE void unpack_nvfp4(struct weights *w, const uint8_t *group, size_t quarter)
+{
+    const int8_t values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}; // twice those of FP4
+    const uint8_t *src = group + quarter * 36;
+    const int8x16_t table = vld1q_s8(values);
+    for (size_t i = 0; i < 2; i++) {
+        const uint8x16_t both = vld1q_u8(src + 4 + 16 * i);
+        const uint64x2_t low = vreinterpretq_u64_s8(low_nibbles(both));
+        const uint64x2_t high = vreinterpretq_u64_s8(high_nibbles(both));
+        w->q[2 * i] = vqtbl1q_s8(table, vreinterpretq_u8_u64(vzip1q_u64(low, high)));
+        w->q[2 * i + 1] = vqtbl1q_s8(table, vreinterpretq_u8_u64(vzip2q_u64(low, high)));
+    }
+    // FP8 as the upper bits of halves, whose exponents count from 8 less; 0x7f is nothing, the sign does not count.
+    const uint8x8_t bytes = vcreate_u8(word32_at(src)), most = vdup_n_u8(0x7f);
+    const uint8x8_t some = vand_u8(vbic_u8(bytes, vceq_u8(bytes, most)), most);
+    const uint16x4_t halves = vget_low_u16(vshll_n_u8(some, 7));
+    w->scale = vmulq_n_f32(vcvt_f32_f16(vreinterpret_f16_u16(halves)), 128.0f);
+}
+
 // ---- points of grids (quant/grids.h): eight numbers, half a register, are loaded at once
 
 INLINE int8x16_t two_points(const uint64_t *a, const uint64_t *b)
@@ -568,6 +671,11 @@ INLINE struct factors factors_at(const struct hearth_acts *x, size_t u, const st
     X(IQ2_XS, unpack_iq2_xs, shape_iq2)                                                                      \
     X(IQ2_S, unpack_iq2_s, shape_iq2)                                                                        \
     X(IQ3_XXS, unpack_iq3_xxs, shape_iq3_xxs)                                                                \
-    X(IQ3_S, unpack_iq3_s, shape_iq3_s)
+    X(IQ3_S, unpack_iq3_s, shape_iq3_s)                                                                      \
+    X(TQ1_0, unpack_tq1_0, shape_two_bits)                                                                   \
+    X(TQ2_0, unpack_tq2_0, shape_two_bits)                                                                   \
+    X(Q1_0, unpack_q1_0, shape_two_bits)                                                                     \
+    X(Q2_0, unpack_q2_0, shape_two_bits)                                                                     \
+    X(NVFP4, unpack_nvfp4, shape_nvfp4)
 
 #endif

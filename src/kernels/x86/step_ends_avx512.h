@@ -25,10 +25,11 @@ struct ends {
 INLINE int ends_together(size_t elements, const struct shape *s)
 {
     const size_t units = elements / s->unit;
-    return s->unit == 32 && units > 0 ? (int)(LANES / units) : 1;
+    return units > 0 ? (int)(LANES / units) : 1;
 }
 
-INLINE void copy_unit(int8_t *to, const int8_t *from)
+// 32 of them, which share d.
+INLINE void copy_piece(int8_t *to, const int8_t *from)
 {
     _mm256_storeu_si256((__m256i *)(void *)to, _mm256_loadu_si256((const __m256i *)(const void *)from));
 }
@@ -45,19 +46,19 @@ INLINE void prepare_ends(struct ends *e, struct prepared *out, const void *block
         int32_t sum[GROUP / 16], bias[GROUP / 16];
     } copy;
     const struct hearth_acts x = hearth_acts_view(block, k);
-    const size_t first = full * (GROUP / 32), n = k / 32 - first;
-    // By units: what memcpy() becomes takes longer to begin than the few bytes of one.
-    for (size_t u = 0, from = first; u < LANES; u++, from = from + 1 < first + n ? from + 1 : first) {
+    const size_t pieces = (size_t)s->unit * LANES / 32, first = full * pieces, n = k / 32 - first;
+    // By pieces: what memcpy() becomes takes longer to begin than the few bytes of one.
+    for (size_t u = 0, from = first; u < pieces; u++, from = from + 1 < first + n ? from + 1 : first) {
         const bool taken = u < (size_t)e->together * n;
-        copy_unit(copy.hi + 32 * u, x.hi + 32 * from);
-        copy_unit(copy.lo + 32 * u, x.lo + 32 * from);
+        copy_piece(copy.hi + 32 * u, x.hi + 32 * from);
+        copy_piece(copy.lo + 32 * u, x.lo + 32 * from);
         copy.d[u] = taken ? x.d[from] : 0.0f;
         copy.sum[2 * u] = x.sum[2 * from];
         copy.sum[2 * u + 1] = x.sum[2 * from + 1];
     }
     prepare(out, &copy, GROUP, 1, s);
     e->x = out;
-    e->units = (int)n;
+    e->units = (int)(n * 32 / s->unit);
     e->end = ending_of(e->bytes, full * group_bytes);
     for (int r = 0; r < ENDS_ROWS; r++)
         e->slot[r] = (uint16_t)(r / e->together * ENDS_GROUP + r % e->together * (int)e->bytes);

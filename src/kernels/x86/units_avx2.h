@@ -64,6 +64,7 @@ SHAPE shape_iq1_s = BLOCKS_OF_32(9, 18, false);
 SHAPE shape_iq2_xxs = BLOCKS_OF_32(43, 86, false);
 SHAPE shape_iq3_xxs = BLOCKS_OF_32(62, 124, false);
 SHAPE shape_iq3_s = BLOCKS_OF_32(15, 30, false);
+SHAPE shape_two_bits = BLOCKS_OF_32(1, 3, false);
 
 // Per 64 bytes of nibbles of a super-block: the low ones are units 4i and 4i+2, the high ones 4i+1 and 4i+3.
 #define SUPER_BLOCKS(most)                                                                                   \
@@ -85,6 +86,18 @@ SHAPE shape_q3_k = NATURAL16(4, 7, false);
 SHAPE shape_q2_k = NATURAL16(0, 3, true);
 SHAPE shape_iq1_m = NATURAL16(9, 18, false);
 SHAPE shape_iq2 = NATURAL16(43, 86, false);
+
+// Of every four units of 16, two for each register: 0 and 2, 1 and 3.
+SHAPE shape_nvfp4 = {
+    4,
+    16,
+    12,
+    24,
+    false,
+    {{0, 2}, {1, 3}, {4, 6}, {5, 7}},
+    {0, 1, 4, 5, 2, 3, 6, 7},
+    {0, 1, 4, 5, 2, 3, 6, 7},
+};
 
 // ---- helpers
 
@@ -380,6 +393,130 @@ INLINE void unpack_q3_k(struct weights *w, const uint8_t *group, size_t half)
     w->scale = scaled(half_at(group + 108), less_32(bits));
 }
 
+// ---- few bits with one scale for a block
+
+// Those of eight units, whose blocks begin `apart` bytes after each other: how many units have one is a power of two.
+INLINE __m256 scales_of_blocks(const uint8_t *p, size_t apart, size_t units)
+{
+    const __m128i h =
+        _mm_setr_epi16((short)word16_at(p), (short)word16_at(p + 2 / units * apart),
+                       (short)word16_at(p + 4 / units * apart), (short)word16_at(p + 6 / units * apart),
+                       (short)word16_at(p + 1 / units * apart), (short)word16_at(p + 3 / units * apart),
+                       (short)word16_at(p + 5 / units * apart), (short)word16_at(p + 7 / units * apart));
+    return _mm256_cvtph_ps(h);
+}
+
+// Half of two blocks of 66 bytes: 64 of bit pairs (bit pair j of byte l of 32: element 32j + l), d.
+INLINE void unpack_tq2_0(struct weights *w, const uint8_t *group, size_t half)
+{
+    const uint8_t *src = group + half * 66;
+    const __m256i mask = _mm256_set1_epi8(3), low = _mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2);
+    const __m256i high = _mm256_setr_epi32(4, 4, 4, 4, 6, 6, 6, 6);
+    for (size_t i = 0; i < 4; i++) {
+        const __m256i both = load_both(src + 16 * i, src + 16 * i);
+        __m256i *u = &w->u[i / 2 * 4 + i % 2];
+        u[0] = _mm256_and_si256(_mm256_srlv_epi32(both, low), mask);
+        u[2] = _mm256_and_si256(_mm256_srlv_epi32(both, high), mask);
+    }
+    w->scale = _mm256_set1_ps(half_at(src + 64));
+}
+
+// Bytes times odd numbers that are the same for two neighbours, modulo 256.
+INLINE __m256i times_pairs(__m256i bytes, __m256i by)
+{
+    const __m256i even = _mm256_and_si256(_mm256_mullo_epi16(bytes, by), _mm256_set1_epi16(255));
+    const __m256i odd = _mm256_mullo_epi16(_mm256_srli_epi16(bytes, 8), by);
+    return _mm256_or_si256(even, _mm256_slli_epi16(odd, 8));
+}
+
+// The first digits in base 3 of fractions of 256.
+INLINE __m256i first_digits(__m256i bytes)
+{
+    const __m256i one = _mm256_cmpeq_epi8(_mm256_max_epu8(bytes, _mm256_set1_epi8(86)), bytes);
+    const __m256i two = _mm256_cmpeq_epi8(_mm256_max_epu8(bytes, _mm256_set1_epi8((char)171)), bytes);
+    return _mm256_sub_epi8(_mm256_setzero_si256(), _mm256_add_epi8(one, two));
+}
+
+// Half of two blocks of 54 bytes: 32, then 16 bytes of five digits, 4 of four, d. Digit n of a part's byte m is its
+// element n * bytes + m; with each digit that is taken, what is left gets times 3.
+INLINE void unpack_tq1_0(struct weights *w, const uint8_t *group, size_t half)
+{
+    const uint8_t *src = group + half * 54;
+    const __m256i last = _mm256_set1_epi32((int)word32_at(src + 48));
+    const __m256i third = load_both(src + 32, src + 32);
+    for (size_t h = 0; h < 2; h++) {
+        // Units 0 and 1 in the halves of a register, then times 9 units 2 and 3. Unit 4 has the fifth digits.
+        const __m256i first = load_both(src + 16 * h, src + 16 * h);
+        const __m256i powers = _mm256_set_m128i(_mm_set1_epi16(3), _mm_set1_epi16(1));
+        w->u[h] = first_digits(times_pairs(first, powers));
+        w->u[2 + h] = first_digits(times_pairs(first, _mm256_mullo_epi16(powers, _mm256_set1_epi16(9))));
+        w->u[4 + h] =
+            first_digits(times_pairs(_mm256_blend_epi32(first, third, 0xf0),
+                                     _mm256_set_m128i(_mm_set1_epi16(h ? 3 : 1), _mm_set1_epi16(81))));
+    }
+    // Unit 6 has digits 2 and 3 of the second part, unit 7 its last ones and the third part's.
+    w->u[6] = first_digits(times_pairs(third, _mm256_set_m128i(_mm_set1_epi16(81), _mm_set1_epi16(9))));
+    w->u[7] = first_digits(
+        times_pairs(_mm256_blend_epi32(third, last, 0xf0),
+                    _mm256_setr_epi16(27, 27, 27, 27, 27, 27, 27, 27, 1, 1, 3, 3, 9, 9, 27, 27)));
+    w->scale = _mm256_set1_ps(half_at(src + 52));
+}
+
+// Half of four blocks of 18 bytes: d, 128 bits.
+INLINE void unpack_q1_0(struct weights *w, const uint8_t *group, size_t half)
+{
+    const uint8_t *src = group + half * 36;
+    const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201), two = _mm256_set1_epi8(2);
+    const __m256i first = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0404040404040404, 0x0505050505050505);
+    for (size_t i = 0; i < 4; i++) {
+        const __m256i all = _mm256_set1_epi64x((int64_t)word64_at(src + i / 2 * 18 + 2 + i % 2 * 8));
+        for (size_t h = 0; h < 2; h++) {
+            const __m256i from = _mm256_add_epi8(first, _mm256_set1_epi8((char)(2 * h)));
+            const __m256i set = _mm256_and_si256(_mm256_shuffle_epi8(all, from), bit);
+            w->u[2 * i + h] = _mm256_and_si256(_mm256_cmpeq_epi8(set, bit), two);
+        }
+    }
+    w->scale = scales_of_blocks(src, 18, 4);
+}
+
+// Half of eight blocks of 18 bytes: d, 64 bit pairs.
+INLINE void unpack_q2_0(struct weights *w, const uint8_t *group, size_t half)
+{
+    const uint8_t *src = group + half * 72;
+    for (size_t i = 0; i < 4; i++) {
+        const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(src + 18 * i + 2));
+        __m128i eight = _mm_shuffle_epi32(bytes, 0xd8); // of a unit's first half and of the next one's
+        for (size_t h = 0; h < 2; h++, eight = _mm_unpackhi_epi64(eight, eight)) {
+            // A byte times 1 + 2^6 + 2^12 + 2^18 has its pairs at the bottom of four bytes.
+            __m256i four = _mm256_cvtepu8_epi32(eight);
+            four = _mm256_or_si256(four, _mm256_slli_epi32(four, 6));
+            four = _mm256_or_si256(four, _mm256_slli_epi32(four, 12));
+            w->u[2 * i + h] = _mm256_and_si256(four, _mm256_set1_epi8(3));
+        }
+    }
+    w->scale = scales_of_blocks(src, 18, 2);
+}
+
+// Half of four blocks of 36 bytes: four scales, 32 bytes of FP4.
+INLINE void unpack_nvfp4(struct weights *w, const uint8_t *group, size_t half)
+{
+    const uint8_t *src = group + half * 72;
+    const __m256i values = _mm256_broadcastsi128_si256( // twice those of FP4, plus 12
+        _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+    for (size_t i = 0; i < 2; i++) {
+        __m256i low, high;
+        split_nibbles(&low, &high, load32(src + 36 * i + 4));
+        w->u[2 * i] = _mm256_shuffle_epi8(values, _mm256_unpacklo_epi64(low, high));
+        w->u[2 * i + 1] = _mm256_shuffle_epi8(values, _mm256_unpackhi_epi64(low, high));
+    }
+    // FP8 as the upper bits of halves, whose exponents count from 8 less; 0x7f is nothing, the sign does not count.
+    const __m128i bytes = _mm_unpacklo_epi16(_mm_cvtsi32_si128((int)word32_at(src)),
+                                             _mm_cvtsi32_si128((int)word32_at(src + 36)));
+    const __m128i some = _mm_andnot_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x7f)), bytes);
+    const __m128i words = _mm_cvtepu8_epi16(_mm_and_si128(some, _mm_set1_epi8(0x7f)));
+    w->scale = _mm256_mul_ps(_mm256_cvtph_ps(_mm_slli_epi16(words, 7)), _mm256_set1_ps(128.0f));
+}
+
 // ---- points of grids (quant/grids.h), loaded straight into registers
 
 INLINE __m256i points_of_8(const uint64_t *grid, size_t a, size_t b, size_t c, size_t d)
@@ -606,6 +743,11 @@ INLINE void unpack_iq1_m(struct weights *w, const uint8_t *group, size_t half)
     X(IQ2_XS, unpack_iq2_xs, shape_iq2)                                                                      \
     X(IQ2_S, unpack_iq2_s, shape_iq2)                                                                        \
     X(IQ3_XXS, unpack_iq3_xxs, shape_iq3_xxs)                                                                \
-    X(IQ3_S, unpack_iq3_s, shape_iq3_s)
+    X(IQ3_S, unpack_iq3_s, shape_iq3_s)                                                                      \
+    X(TQ1_0, unpack_tq1_0, shape_two_bits)                                                                   \
+    X(TQ2_0, unpack_tq2_0, shape_two_bits)                                                                   \
+    X(Q1_0, unpack_q1_0, shape_two_bits)                                                                     \
+    X(Q2_0, unpack_q2_0, shape_two_bits)                                                                     \
+    X(NVFP4, unpack_nvfp4, shape_nvfp4)
 
 #endif

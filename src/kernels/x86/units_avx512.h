@@ -11,6 +11,8 @@ SHAPE shape_q8_0 = NATURAL32(128);
 SHAPE shape_q6_k = NATURAL16(32, false);
 SHAPE shape_q3_k = NATURAL16(4, false);
 SHAPE shape_q2_k = NATURAL16(0, true);
+SHAPE shape_nvfp4 = NATURAL16(12, false);
+SHAPE shape_two_bits = NATURAL32(1);
 
 // Four blocks' low nibbles (their first halves) in register 2i, the high ones in 2i+1; both add to the same
 // units.
@@ -448,6 +450,101 @@ INLINE void unpack_iq4_xs(struct weights *w, const uint8_t *src)
     w->scale = scaled(halves(half_at(src), half_at(src + 136)), s, &shape_iq4);
 }
 
+// ---- few bits with one scale for a block
+
+// Two blocks of 66 bytes: 64 of bit pairs, d.
+INLINE void unpack_tq2_0(struct weights *w, const uint8_t *src)
+{
+    for (int i = 0; i < 4; i++)
+        split_pairs(w->u + 2 * i, src + i / 2 * 66 + i % 2 * 32);
+    w->scale = halves(half_at(src + 64), half_at(src + 66 + 64));
+}
+
+// Bytes times odd numbers that are the same for two neighbours, modulo 256; of what that makes, as fractions of 256,
+// the first digits in base 3.
+INLINE __m512i digits_behind(__m512i bytes, __m512i by)
+{
+    const __m512i odd = _mm512_mullo_epi16(_mm512_srli_epi16(bytes, 8), by);
+    const __m512i rest =
+        _mm512_mask_mov_epi8(_mm512_slli_epi16(odd, 8), 0x5555555555555555, _mm512_mullo_epi16(bytes, by));
+    const __m512i one = _mm512_set1_epi8(1);
+    const __m512i some = _mm512_maskz_mov_epi8(_mm512_cmpge_epu8_mask(rest, _mm512_set1_epi8(86)), one);
+    return _mm512_mask_add_epi8(some, _mm512_cmpge_epu8_mask(rest, _mm512_set1_epi8((char)171)), some, one);
+}
+
+// The same number in each of 8 words: of four parts of a register.
+INLINE __m512i of_parts(short a, short b, short c, short d)
+{
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_set_m128i(_mm_set1_epi16(b), _mm_set1_epi16(a))),
+                              _mm256_set_m128i(_mm_set1_epi16(d), _mm_set1_epi16(c)), 1);
+}
+
+// Two blocks of 54 bytes: 32, then 16 bytes of five digits, 4 of four, d. Digit n of a part's byte m is its element
+// n * bytes + m; with each digit that is taken, what is left gets times 3.
+INLINE void unpack_tq1_0(struct weights *w, const uint8_t *src)
+{
+    for (int b = 0; b < 2; b++, src += 54) {
+        __m512i *u = w->u + 4 * b;
+        const __m512i first = _mm512_broadcast_i64x4(load_32(src));
+        const __m512i second = _mm512_broadcast_i32x4(load_16(src + 32));
+        const __m512i last = _mm512_set1_epi32((int)word32_at(src + 48));
+        u[0] = digits_behind(first, of_parts(1, 1, 3, 3));
+        u[1] = digits_behind(first, of_parts(9, 9, 27, 27));
+        u[2] = digits_behind(_mm512_mask_blend_epi32(0xff00, first, second), of_parts(81, 81, 1, 3));
+        const __m512i by =
+            _mm512_inserti32x4(of_parts(9, 27, 81, 0), _mm_setr_epi16(1, 1, 3, 3, 9, 9, 27, 27), 3);
+        u[3] = digits_behind(_mm512_mask_blend_epi32(0xf000, second, last), by);
+    }
+    w->scale = halves(half_at(src - 54 - 2), half_at(src - 2));
+}
+
+// Four blocks of 18 bytes: d, 128 bits.
+INLINE void unpack_q1_0(struct weights *w, const uint8_t *src)
+{
+    const __m512i two = _mm512_set1_epi8(2);
+    for (int i = 0; i < 8; i++)
+        w->u[i] = _mm512_maskz_mov_epi8(word64_at(src + i / 2 * 18 + 2 + i % 2 * 8), two);
+    const __m256i heads = _mm256_setr_epi16(0, 0, 9, 9, 0, 0, 9, 9, 18, 18, 27, 27, 18, 18, 27, 27);
+    w->scale = _mm512_cvtph_ps(_mm512_castsi512_si256(
+        _mm512_permutexvar_epi16(_mm512_castsi256_si512(heads), _mm512_loadu_si512(src))));
+}
+
+// Eight blocks of 18 bytes: d, 64 bit pairs.
+INLINE void unpack_q2_0(struct weights *w, const uint8_t *src)
+{
+    const __m512i pairs = EACH_QWORD(0, 2, 4, 6, 8, 10, 12, 14), mask = _mm512_set1_epi8(3);
+    for (int i = 0; i < 8; i++) {
+        const __m512i words = _mm512_cvtepu16_epi64(load_16(src + 18 * i + 2));
+        w->u[i] = _mm512_and_si512(_mm512_multishift_epi64_epi8(pairs, words), mask);
+    }
+    const __m256i heads = _mm256_setr_epi16(0, 9, 18, 27, 0, 9, 18, 27, 36, 45, 54, 63, 36, 45, 54, 63);
+    w->scale = _mm512_cvtph_ps(_mm512_castsi512_si256(_mm512_permutex2var_epi16(
+        _mm512_loadu_si512(src), _mm512_castsi256_si512(heads), _mm512_loadu_si512(src + 64))));
+}
+
+// Four blocks of 36 bytes: four scales, 32 bytes of FP4, 8 for a unit.
+INLINE void unpack_nvfp4(struct weights *w, const uint8_t *src)
+{
+    // Twice the values of FP4, plus 12.
+    const __m512i values =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+    const __m512i twice = _mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3), nibble = _mm512_set1_epi8(15);
+    const __m512i shift = _mm512_setr_epi64(0, 4, 0, 4, 0, 4, 0, 4);
+    for (int i = 0; i < 4; i++) {
+        const __m512i bytes =
+            _mm512_permutexvar_epi64(twice, _mm512_castsi256_si512(load_32(src + 36 * i + 4)));
+        const __m512i halves_of = _mm512_and_si512(_mm512_srlv_epi64(bytes, shift), nibble);
+        w->u[i] = _mm512_shuffle_epi8(values, halves_of);
+    }
+    // FP8 as the upper bits of halves, whose exponents count from 8 less; 0x7f is nothing, the sign does not count.
+    const __m128i bytes = _mm_setr_epi32((int)word32_at(src), (int)word32_at(src + 36),
+                                         (int)word32_at(src + 72), (int)word32_at(src + 108));
+    const __m128i some = _mm_andnot_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x7f)), bytes);
+    const __m256i words = _mm256_cvtepu8_epi16(_mm_and_si128(some, _mm_set1_epi8(0x7f)));
+    w->scale = ordered(_mm512_mul_ps(_mm512_cvtph_ps(_mm256_slli_epi16(words, 7)), _mm512_set1_ps(128.0f)),
+                       &shape_nvfp4);
+}
+
 // Type, unpack function, shape.
 #define HEARTH_UNITS_AVX512(X)                                                                               \
     X(Q4_0, unpack_q4_0, shape_q4_0)                                                                         \
@@ -469,7 +566,12 @@ INLINE void unpack_iq4_xs(struct weights *w, const uint8_t *src)
     X(IQ2_XS, unpack_iq2_xs, shape_iq2)                                                                      \
     X(IQ2_S, unpack_iq2_s, shape_iq2)                                                                        \
     X(IQ3_XXS, unpack_iq3_xxs, shape_iq3_xxs)                                                                \
-    X(IQ3_S, unpack_iq3_s, shape_iq3_s)
+    X(IQ3_S, unpack_iq3_s, shape_iq3_s)                                                                      \
+    X(TQ1_0, unpack_tq1_0, shape_two_bits)                                                                   \
+    X(TQ2_0, unpack_tq2_0, shape_two_bits)                                                                   \
+    X(Q1_0, unpack_q1_0, shape_two_bits)                                                                     \
+    X(Q2_0, unpack_q2_0, shape_two_bits)                                                                     \
+    X(NVFP4, unpack_nvfp4, shape_nvfp4)
 
 // STEP products of a format with at most so many tokens, and with any number of them by those.
 typedef void (*some_fn)(float *out, size_t out_stride, const uint8_t *w, size_t w_stride, size_t k,
