@@ -352,7 +352,7 @@ static int open_pack(const struct place *p, struct hearth_model **model,
 static bool may_have_pack(const struct hearth_model *m, const struct hearth_options *o)
 {
     return o->pack != HEARTH_PACK_NEVER && !hearth_cli_has_adapters(o) && !o->override_kv.n && !m->pack &&
-           m->hp.has_predictors && hearth_pack_share_named(m->gguf) <= HEARTH_NEARLY_ALL;
+           m->hp.has_predictors && !m->n_scales && hearth_pack_share_named(m->gguf) <= HEARTH_NEARLY_ALL;
 }
 
 int hearth_cli_use_pack(struct hearth_model **model, const struct hearth_session_params *params,

@@ -719,6 +719,30 @@ static int write_step(struct packer *p, const struct step *s)
 
 // ---- entry
 
+// Whether the architecture has a tensor of this name in a layer.
+static bool is_known(const struct packer *p, const char *name)
+{
+    for (const struct hearth_binding *b = p->arch->layer; b->name; b++)
+        if (!strcmp(b->name, name))
+            return true;
+    return false;
+}
+
+// The scale of a matrix (NVFP4) that would go into bundles; NULL: there is none.
+static const struct hearth_gguf_tensor *scaled_matrix(const struct packer *p)
+{
+    static const char *const ends[] = {".ffn_gate.scale",      ".ffn_up.scale",      ".ffn_down.scale",
+                                       ".ffn_gate_exps.scale", ".ffn_up_exps.scale", ".ffn_down_exps.scale"};
+    for (uint64_t i = 0; i < hearth_gguf_n_tensors(p->in); i++) {
+        const struct hearth_gguf_tensor *t = hearth_gguf_tensor_at(p->in, i);
+        const char *dot = strstr(t->name.s, ".ffn_");
+        for (size_t k = 0; dot && k < sizeof ends / sizeof ends[0]; k++)
+            if (!strcmp(dot, ends[k]) && !is_known(p, dot + 1))
+                return t;
+    }
+    return NULL;
+}
+
 // What bundles cannot hold is refused by name.
 static int check_kind(const struct packer *p)
 {
@@ -739,7 +763,13 @@ static int check_kind(const struct packer *p)
             "%s: packs of architecture %s are not supported; --ram streams such models without "
             "a pack",
             in, p->arch->name);
-    return HEARTH_OK;
+    const struct hearth_gguf_tensor *scale = scaled_matrix(p);
+    return scale ? hearth_fail(
+                       p->err, HEARTH_E_UNSUPPORTED,
+                       "%s: packs of matrices with scales beside them (%s) are not supported; take a file "
+                       "of the model in another format, or run it without a pack",
+                       in, scale->name.s)
+                 : HEARTH_OK;
 }
 
 static int open_source(struct packer *p, const char *in)

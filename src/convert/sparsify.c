@@ -231,6 +231,12 @@ static int check_request(const struct sparsifier *s, size_t n_tokens)
     if (m->pack)
         return hearth_fail(s->err, HEARTH_E_INVALID, "%s: this is a pack; take the model that it was made of",
                            m->info.path);
+    if (m->n_scales)
+        return hearth_fail(
+            s->err, HEARTH_E_UNSUPPORTED,
+            "%s: matrices have scales beside them (NVFP4), which is not supported here; take the model "
+            "in another format",
+            m->info.path);
     if (hearth_is_relu(&m->hp))
         return hearth_fail(s->err, HEARTH_E_INVALID, "%s: this model is sparse already: its activation is %s",
                            m->info.path, hearth_activation_name(m->hp.activation));

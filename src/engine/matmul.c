@@ -32,6 +32,14 @@ static int product_of(const struct job *j, int task)
     return low;
 }
 
+// Some elements of each token's output.
+static void multiply(float *out, size_t stride, size_t n, size_t n_tokens, float scale)
+{
+    for (size_t t = 0; t < n_tokens; t++, out += stride)
+        for (size_t r = 0; r < n; r++)
+            out[r] *= scale;
+}
+
 static void matmul_task(void *arg, int task, int worker)
 {
     const struct job *j = arg;
@@ -49,6 +57,8 @@ static void matmul_task(void *arg, int task, int worker)
                          hearth_type_bytes(w->type, w->k));
     fn(p->out + first, p->out_stride ? p->out_stride : w->n, (const uint8_t *)w->data + first * w->stride,
        w->stride, w->k, n, o.x, o.x_stride, (size_t)p->n, j->work->scratch[worker]);
+    if (w->scales)
+        multiply(p->out + first, p->out_stride ? p->out_stride : w->n, n, (size_t)p->n, *w->scales);
 }
 
 // The same beside something else, which is task 0.

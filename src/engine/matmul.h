@@ -27,7 +27,7 @@ struct hearth_matmul_sizes {
 void hearth_matmul_lay_out(struct hearth_matmul_work *w, const struct hearth_matmul_sizes *sizes,
                            struct hearth_arena *a);
 
-// out[t * w.n + r] = dot(row r of w, row first + t of x) for t < n
+// out[t * w.n + r] = dot(row r of w, row first + t of x) for t < n, times *w.scales where it has some
 struct hearth_product {
     struct hearth_weight w;
     float *out; // [n x w.n]

@@ -486,15 +486,16 @@ static void warn_of_context(const struct hearth_session *s)
                    mib < 10240 ? "MiB" : "GiB");
 }
 
-static void warn_of_adapters(const struct hearth_session *s)
+static void warn_of_whole_parts(const struct hearth_session *s)
 {
     const struct hearth_model *m = s->model;
     for (int i = 0; i < m->hp.n_layer && s->mode.sparsity != HEARTH_SPARSITY_OFF; i++) {
         const struct hearth_ffn f = hearth_ffn_of(&m->hp, &m->weights.layers[i]);
-        if (!hearth_ffn_is_changed(&f))
+        const bool changed = hearth_ffn_is_changed(&f);
+        if (!changed && !hearth_ffn_is_scaled(&f))
             continue;
-        hearth_log(HEARTH_LOG_WARNING,
-                   "feed-forward parts that adapters change are computed whole, not neuron by neuron");
+        hearth_log(HEARTH_LOG_WARNING, "feed-forward parts %s are computed whole, not neuron by neuron",
+                   changed ? "that adapters change" : "whose matrices have scales beside them (NVFP4)");
         return;
     }
 }
@@ -670,7 +671,7 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
         return rc;
     struct hearth_session *s = *out;
     warn_of_context(s);
-    warn_of_adapters(s);
+    warn_of_whole_parts(s);
     if (p.device)
         rc = find_device(s, &p, err);
     if (!rc)

@@ -12,6 +12,7 @@
 #include "model/ffn.h"
 #include "model/nextn.h"
 #include "model/pack.h"
+#include "model/scales.h"
 
 // The least alignment of tensors in memory; GGUF's own default.
 #define ALIGNED 32
@@ -615,7 +616,7 @@ static bool is_spare(const struct hearth_model *m, const char *name)
 // the model's. Tables that old converters wrote and no program reads are accepted.
 static int check_unknown(struct loader *l)
 {
-    const struct hearth_model *m = l->model;
+    struct hearth_model *m = l->model;
     const uint64_t n = hearth_gguf_n_tensors(m->gguf);
     const struct hearth_gguf_tensor *first = hearth_gguf_tensor_at(m->gguf, 0);
     bool *bound = hearth_calloc((size_t)n, sizeof *bound);
@@ -628,7 +629,8 @@ static int check_unknown(struct loader *l)
         const char *name = first[i].name.s;
         const bool passes = is_extra(m, name) || is_twice(m, name) || is_spare(m, name) ||
                             strstr(name, "attn_rot_embd") || strstr(name, "rotary_emb.inv_freq") ||
-                            !strcmp(name, HEARTH_CHECKSUMS_NAME) || (m->pack && hearth_pack_owns(&first[i]));
+                            !strcmp(name, HEARTH_CHECKSUMS_NAME) || hearth_is_scale(m, name) ||
+                            (m->pack && hearth_pack_owns(&first[i]));
         if (!bound[i] && !passes)
             rc = hearth_fail(
                 l->err, HEARTH_E_UNSUPPORTED,

@@ -67,6 +67,12 @@ static inline bool hearth_ffn_is_changed(const struct hearth_ffn *f)
     return f->gate->change || f->up->change || f->down->change;
 }
 
+// Whether a matrix of it has scales.
+static inline bool hearth_ffn_is_scaled(const struct hearth_ffn *f)
+{
+    return f->gate->scales || f->up->scales || f->down->scales;
+}
+
 // The bias of one expert, of those of all, for kernels to read; NULL: there is none.
 static inline const float *hearth_bias_of(const struct hearth_weight *all, int expert)
 {

@@ -19,6 +19,7 @@
 #include "model/load.h"
 #include "model/nextn.h"
 #include "model/pack.h"
+#include "model/scales.h"
 #include "text/stream.h"
 
 static const struct hearth_model_params default_params = {.size = sizeof default_params};
@@ -281,6 +282,8 @@ static int open_weights(struct hearth_model *m, const struct hearth_model_params
     if (!rc && !*worth)
         return HEARTH_OK;
     if (!rc)
+        rc = hearth_scales_read(m, err);
+    if (!rc)
         rc = hearth_xielu_read(m, err);
     if (!rc && params->n_adapters)
         rc = hearth_adapters_open(m, params->adapters, params->n_adapters, err);
@@ -373,7 +376,7 @@ uint64_t hearth_model_memory(const struct hearth_model *m)
     return sizeof *m + hearth_gguf_memory(m->gguf) + (m->vocab ? hearth_vocab_memory(m->vocab) : 0) +
            m->n_items * sizeof *m->items + layers * sizeof *m->weights.layers +
            (m->always ? spaces * sizeof *m->always : 0) + (m->crossover ? spaces * sizeof *m->crossover : 0) +
-           (m->xielu ? layers * sizeof *m->xielu : 0) +
+           (m->xielu ? layers * sizeof *m->xielu : 0) + m->n_scales * sizeof *m->scales +
            (m->magnitudes ? layers * HEARTH_MAGNITUDES * sizeof *m->magnitudes : 0) +
            (m->pack ? layers * sizeof *m->pack->layers : 0) + hearth_adapters_memory(m->adapters);
 }
@@ -399,6 +402,7 @@ void hearth_model_close(struct hearth_model **model)
     free(m->crossover);
     free(m->magnitudes);
     free(m->xielu);
+    free(m->scales);
     free(m->path);
     free(m->name_text);
     free(m->arch_text);

@@ -23,6 +23,7 @@ struct hearth_weight {
     int32_t item;                       // index of the item that holds it
     size_t at;                          // offset in the item's memory
     const struct hearth_change *change; // what adapters change of it; NULL: nothing
+    const float *scales;                // products are multiplied by it, each expert's by its own; NULL: 1
 };
 
 // What an adapter changes of a matrix W (model/adapters.h): products W x become W x + scale * (B (A x)), one
@@ -51,6 +52,8 @@ static inline struct hearth_weight hearth_expert(const struct hearth_weight *all
     struct hearth_weight w = *all;
     if (all->data)
         w.data = (const uint8_t *)all->data + (size_t)expert * hearth_expert_stride(all);
+    if (all->scales)
+        w.scales = all->scales + expert;
     return w;
 }
 
@@ -619,7 +622,9 @@ struct hearth_model {
     uint32_t *always;           // neurons [0, always) are computed without asking the predictor
     float *crossover;           // share of a space's neurons above which dense products are faster
     struct hearth_xielu *xielu; // [n_layer]; NULL: activations are those that hp says
-    float *magnitudes;          // [n_layer x HEARTH_MAGNITUDES], by layer; see hearth_magnitude_at()
+    float *scales;              // [n_scales] of whole matrices (model/scales.h); NULL: none has one
+    size_t n_scales;
+    float *magnitudes; // [n_layer x HEARTH_MAGNITUDES], by layer; see hearth_magnitude_at()
 
     struct hearth_region image; // all weights; empty when they are streamed
     char *path, *type_text, *arch_text, *name_text;

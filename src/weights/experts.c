@@ -331,9 +331,10 @@ static void point_want(const struct experts_state *x, struct hearth_want *want, 
     const uint64_t mask = page_of(x) - 1;
     want->from = want->at;
     want->count = want->n;
-    want->gate = l->ffn_gate_exps;
-    want->up = l->ffn_up_exps;
-    want->down = hearth_has(&l->ffn_down_t_exps) ? l->ffn_down_t_exps : l->ffn_down_exps;
+    want->gate = hearth_expert(&l->ffn_gate_exps, expert);
+    want->up = hearth_expert(&l->ffn_up_exps, expert);
+    want->down =
+        hearth_expert(hearth_has(&l->ffn_down_t_exps) ? &l->ffn_down_t_exps : &l->ffn_down_exps, expert);
     struct hearth_weight *const weights[] = {&want->gate, &want->up, &want->down};
     for (int part = 0; part < EXPERT_PARTS; part++) {
         const struct expert_part *p = &x->layers[x->layer].parts[part];

@@ -76,6 +76,7 @@ struct made {
     const char *without; // a tensor or key to leave out
     const char *reshape; // a tensor to give one row, or element, more
     const char *extra;   // a tensor to add
+    uint64_t extra_n;    // its elements; 0: MADE_E
     uint32_t type;       // of all tensors: F32, or one whose data then is zeros
     // Another value than the usual one for an element of a tensor; NULL: the usual ones.
     float (*value)(const char *tensor, uint64_t row, uint64_t column, float usual);
@@ -381,7 +382,7 @@ static inline void made_list_tensors(struct made_list *l, const struct hearth_ar
             made_bind(l, b, prefix);
     }
     if (l->made->extra)
-        made_add(l, l->made->extra, MADE_E, 1, 1, false, 1);
+        made_add(l, l->made->extra, l->made->extra_n ? l->made->extra_n : MADE_E, 1, 1, false, 1);
 }
 
 #define MADE_OK(call)                                                                                        \

@@ -24,6 +24,7 @@ import archs_mamba
 import archs_nextn
 import archs_qwen4
 import make_models as mm
+import small_formats
 from oracle_common import N_VOCAB, SpmVocab, write_logits
 from smallthinker import SmallThinkerForCausalLM
 from spread import fill
@@ -301,6 +302,7 @@ MODELS |= archs_dense.models(TEXT, OTHER, GROUPED, WINDOWS, PLAIN, YARN)
 
 # Types beside Q8_0. F16 models have one layer, and weights that the file holds exactly.
 MORE_TYPES = {"deepseek-v2-joint": ("Q4_0",)} | {name: ("F16", "Q4_0") for name in ("qwen2", "qwen3", "mixtral", "falcon-7b", "opt")} | {name: ("Q4_0",) for name in ("qwen3moe", "gemma3", "gemma4", "gemma4-moe", "granitemoe", "phi3", "smallthinker")} | {"gpt-oss": ("MXFP4",)}
+MORE_TYPES = MORE_TYPES | {name: (*MORE_TYPES.get(name, ()), "NVFP4") for name in ("qwen3", "qwen3moe")}
 SHORT_TEXT = "The old woman and the hen went on"
 
 
@@ -884,6 +886,15 @@ def write_gguf(path, name, arch, model, tensors, kind):
         value = -np.exp(value) if tensor.endswith("ssm_a") else value + ones_of(arch, tensor)
         plain = value.ndim < 2 or any(part in tensor for part in ("norm", "gate_inp", "position", "bias", "conv1d", "shortconv.conv", "indexer.proj")) or tensor.endswith(("ssm_a", "ssm_d"))
         own = T.F32 if plain else T.Q8_0 if kind == "MXFP4" and "_exps" not in tensor else T[kind]
+        if kind == "NVFP4" and small_formats.has_nvfp4(tensor):
+            data, scales = small_formats.encode_nvfp4(value, tensor)
+            w.add_tensor(tensor, data, raw_dtype=T.NVFP4)
+            decoded[tensor] = small_formats.decode_nvfp4(data, scales)
+            if scales is not None:
+                w.add_tensor(tensor.replace(".weight", ".scale"), scales)
+                w.add_tensor(tensor.replace(".weight", ".input_scale"), np.full_like(scales, 0.125))
+            continue
+        own = T.Q8_0 if own == T.NVFP4 else own
         data = np.ascontiguousarray(mm.encode(np.ascontiguousarray(value), own))
         w.add_tensor(tensor, data, raw_dtype=own)
         decoded[tensor] = np.ascontiguousarray(mm.decode(data, own).astype(np.float32)).reshape(value.shape)
@@ -953,8 +964,11 @@ def record_experts(model, chosen):
 @torch.no_grad()
 def make(name, folder, kind="Q8_0"):
     arch, model_class, settings, text = MODELS[name]
-    text = text if kind in ("Q8_0", "MXFP4") else SHORT_TEXT
+    text = text if kind in ("Q8_0", "MXFP4", "NVFP4") else SHORT_TEXT
     settings = dict(settings, num_hidden_layers=1) if kind == "F16" else settings
+    if kind == "NVFP4":  # rows of whole blocks
+        sizes = dict(intermediate_size=128, moe_intermediate_size=64)
+        settings = settings | {key: n for key, n in sizes.items() if key in settings}
     torch.manual_seed(0)
     model = model_class(model_class.config_class(**settings)).eval()
     if name in archs_nextn.NAMES:
