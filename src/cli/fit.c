@@ -176,7 +176,7 @@ static void fit_drafts(struct hearth_session_params *params, const struct hearth
         (fit->kind == HEARTH_FIT_STREAMS && by_parts))
         return;
     more.max_steps = texts + guesses;
-    if (model->hp.recurrence.n_layers) // for each text the state before its guesses
+    if (hearth_has_states(&model->hp)) // for each text the state before its guesses
         more.max_states =
             texts + (params->max_states ? params->max_states : hearth_states_usual(params->max_seqs));
     if (try(&more, model, &with) && with.kind == fit->kind) {

@@ -171,6 +171,14 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, in
     case HEARTH_DIM_GRAMS:
     case HEARTH_DIM_GRAM_ROWS:
     case HEARTH_DIM_GRAM_TAPS:
+    case HEARTH_DIM_MIX:
+    case HEARTH_DIM_THREE:
+    case HEARTH_DIM_OUT_GROUP:
+    case HEARTH_DIM_OUT_LOW:
+    case HEARTH_DIM_BLEND:
+    case HEARTH_DIM_BLOCK:
+    case HEARTH_DIM_CHOOSER_TWICE:
+    case HEARTH_DIM_EXPERTS_USED:
     case HEARTH_DIM_RANK:
         break;
     }

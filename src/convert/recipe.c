@@ -89,6 +89,7 @@ static bool is_delicate(const char *name)
     static const char *const parts[] = {
         "_norm.weight",
         "ffn_gate_inp.weight",
+        "ffn_gate_tid2eid.weight",
         "altup",
         "laurel",
         "per_layer_model_proj",

@@ -238,7 +238,7 @@ static int check_vocabulary(const struct hearth_model *model, const struct heart
             "%s cannot draft for %s: their vocabularies differ from token %d on; give a small model of the "
             "same family",
             a->path, b->path, other);
-    if (model->hp.recurrence.n_layers)
+    if (hearth_has_states(&model->hp))
         return hearth_fail(err, HEARTH_E_INVALID,
                            "%s cannot draft: it has recurrent layers, whose states cannot be cut", a->path);
     return HEARTH_OK;

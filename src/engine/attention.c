@@ -3,8 +3,8 @@
 // tile and merged in ascending order; sixteen tiles are a range, and ranges are merged in ascending order,
 // too. Tiles and ranges lie at fixed positions of the sequence, so the result does not depend on who computes
 // what, and no score row is ever longer than a tile. A head's sink is merged after the last range, as one more
-// score whose value is zero. Where a token attends to chosen positions alone (choose.h), these are put side by side
-// first: the i-th of them then takes the place of position i.
+// score whose value is zero. Where a token attends to chosen positions alone (choose.h), or to blocks of
+// positions and a window (blend.h), these are put side by side first: the i-th of them then takes the place of position i.
 #include "engine/attention.h"
 
 #include <math.h>
@@ -42,17 +42,19 @@ struct work {
     size_t q_stride;
 };
 
-// Whether a token attends to chosen positions alone: not in short texts.
-static bool is_chosen(const struct job *j, int token)
+// How many positions a token attends to that are put side by side first: chosen ones, or blocks of positions and a window;
+// 0: those of its window, or all before it.
+static int listed(const struct job *j, int token)
 {
-    return j->chosen && j->work->choose->counts[token];
+    const struct hearth_attention_work *w = j->work;
+    return j->chosen ? w->choose->counts[token] : w->blend->counts ? w->blend->counts[token] : 0;
 }
 
 // The last of the positions that a token attends to, counted without those between that it does not.
 static int last_of(const struct job *j, int token)
 {
     const struct hearth_attention_work *w = j->work;
-    return is_chosen(j, token) ? w->choose->counts[token] - 1 : w->c->rows[token].pos;
+    return listed(j, token) ? listed(j, token) - 1 : w->c->rows[token].pos;
 }
 
 // The part of a tile that a token attends to.
@@ -62,9 +64,9 @@ struct span {
 };
 
 // The first position that a token attends to.
-static int oldest_of(const struct job *j, int pos)
+static int oldest_of(const struct job *j, int token)
 {
-    const int window = j->window;
+    const int window = listed(j, token) ? 0 : j->window, pos = j->work->c->rows[token].pos;
     if (window && j->work->c->hp->chunked)
         return pos / window * window;
     return window && pos >= window ? pos - window + 1 : 0;
@@ -72,7 +74,7 @@ static int oldest_of(const struct job *j, int pos)
 
 static struct span span_of(const struct job *j, int token, int tile)
 {
-    const int pos = last_of(j, token), oldest = oldest_of(j, pos);
+    const int pos = last_of(j, token), oldest = oldest_of(j, token);
     const int start = tile * HEARTH_KV_TILE;
     const int from = oldest > start ? oldest - start : 0;
     const int end = pos + 1 - start < HEARTH_KV_TILE ? pos + 1 - start : HEARTH_KV_TILE;
@@ -300,31 +302,66 @@ static void attend_pages(const struct work *x, int first, int last)
         hearth_kv_unpin(kv, ids[tile]);
 }
 
-// Tiles of positions that the task's token has chosen: blocks of neighbours, which lie in one page each.
-static void attend_chosen(const struct work *x, int first, int last)
+// Where some of a token's listed positions lie side by side, in a page: keys, and values unless these are keys.
+struct run {
+    int page;
+    uint8_t *bytes;
+    const uint8_t *keys, *values;
+    int n;
+};
+
+// The run that begins with the i-th chosen position; its page is pinned.
+static struct run find_chosen(const struct work *x, int i)
+{
+    const struct hearth_attention_work *work = x->j->work;
+    const struct hearth_kv *kv = work->kv;
+    const int pos = hearth_choose_position(work->choose, x->first, i), slot = pos % HEARTH_KV_TILE,
+              page = kv->seqs[work->c->rows[x->first].seq].pages[pos / HEARTH_KV_TILE];
+    uint8_t *bytes = hearth_kv_pin(kv, page);
+    return (struct run){page, bytes, hearth_kv_key(kv, bytes, x->j->layer, x->head_kv, slot),
+                        hearth_kv_value(kv, bytes, x->j->layer, x->head_kv, slot),
+                        work->c->hp->chooser.block};
+}
+
+// The same of blocks, and then of the window.
+static struct run find_blended(const struct work *x, int i)
+{
+    const struct hearth_attention_work *work = x->j->work;
+    const struct hearth_kv *kv = work->kv;
+    const struct hearth_blend_work *blend = work->blend;
+    const int layer = x->j->layer, block = work->c->hp->blender.block[layer],
+              own = work->c->rows[x->first].pos, n_blocks = blend->n_blocks[x->first];
+    const bool blended = i < n_blocks;
+    const int pos = blended ? (hearth_blend_block(blend, x->first, layer, i) + 1) * block - 1
+                            : own + 1 - blend->counts[x->first] + i,
+              page = kv->seqs[work->c->rows[x->first].seq].pages[pos / HEARTH_KV_TILE],
+              slot = blended ? hearth_kv_block_slot(block, pos) : pos % HEARTH_KV_TILE;
+    uint8_t *bytes = hearth_kv_pin(kv, page);
+    return (struct run){page, bytes,
+                        blended ? hearth_kv_block(kv, bytes, layer, slot)
+                                : hearth_kv_key(kv, bytes, layer, x->head_kv, slot),
+                        NULL, blended ? 1 : HEARTH_KV_TILE - slot};
+}
+
+// Tiles of positions that are listed for the task's token.
+static void attend_listed(const struct work *x, int first, int last)
 {
     const struct hearth_attention_work *work = x->j->work;
     const struct hearth_kv *kv = work->kv;
     const struct hearth_kv_heads *heads = x->j->heads;
-    const int *ids = kv->seqs[work->c->rows[x->first].seq].pages, block = work->c->hp->chooser.block;
     const int end = last_of(x->j, x->first) + 1;
-    uint8_t *keys = x->w->chosen, *values = kv->latent ? keys : keys + HEARTH_KV_TILE * heads->row_k;
+    uint8_t *keys = x->w->listed, *values = kv->latent ? keys : keys + HEARTH_KV_TILE * heads->row_k;
     for (int tile = first; tile < last; tile++) {
-        const int start = tile * HEARTH_KV_TILE;
-        for (int i = start, n; i < end && i < start + HEARTH_KV_TILE; i += n) {
-            const int pos = hearth_choose_position(work->choose, x->first, i),
-                      page = ids[pos / HEARTH_KV_TILE];
+        const int start = tile * HEARTH_KV_TILE,
+                  stop = end < start + HEARTH_KV_TILE ? end : start + HEARTH_KV_TILE;
+        for (int i = start, n; i < stop; i += n) {
+            const struct run run = x->j->chosen ? find_chosen(x, i) : find_blended(x, i);
             const size_t at = (size_t)(i - start);
-            uint8_t *bytes = hearth_kv_pin(kv, page);
-            n = end - i < block ? end - i : block;
-            memcpy(keys + at * heads->row_k,
-                   hearth_kv_key(kv, bytes, x->j->layer, x->head_kv, pos % HEARTH_KV_TILE),
-                   (size_t)n * heads->row_k);
+            n = stop - i < run.n ? stop - i : run.n;
+            memcpy(keys + at * heads->row_k, run.keys, (size_t)n * heads->row_k);
             if (!kv->latent)
-                memcpy(values + at * heads->stride_v,
-                       hearth_kv_value(kv, bytes, x->j->layer, x->head_kv, pos % HEARTH_KV_TILE),
-                       (size_t)n * heads->stride_v);
-            hearth_kv_unpin(kv, page);
+                memcpy(values + at * heads->stride_v, run.values, (size_t)n * heads->stride_v);
+            hearth_kv_unpin(kv, run.page);
         }
         attend_tile(x, tile, (struct tile_at){keys, values, NULL});
     }
@@ -335,14 +372,14 @@ static bool attend_range(const struct work *x, int r)
 {
     const int start = r * HEARTH_ATTN_RANGE;
     // The rows of a block are of one sequence at rising positions (or there is one).
-    const int from = oldest_of(x->j, last_of(x->j, x->first)) / HEARTH_KV_TILE,
+    const int from = oldest_of(x->j, x->first) / HEARTH_KV_TILE,
               to = last_of(x->j, x->last - 1) / HEARTH_KV_TILE + 1;
     const int first = from > start ? from : start;
     const int last = to < start + HEARTH_ATTN_RANGE ? to : start + HEARTH_ATTN_RANGE;
     memset(x->w->sum, 0, (size_t)((x->last - x->first) * x->group) * sizeof *x->w->sum);
     if (first >= last)
         return false;
-    (is_chosen(x->j, x->first) ? attend_chosen : attend_pages)(x, first, last);
+    (listed(x->j, x->first) ? attend_listed : attend_pages)(x, first, last);
     return true;
 }
 
@@ -451,7 +488,7 @@ static void combine_task(void *arg, int task, int worker)
 }
 
 // Cuts the rows into blocks: consecutive positions of one sequence, so that a tile of keys is read once for
-// all of them; a row whose positions are chosen is alone. Returns how many; block i is [blocks[i], blocks[i + 1]).
+// all of them; a row whose positions are listed is alone. Returns how many; block i is [blocks[i], blocks[i + 1]).
 static int cut_blocks(const struct job *j)
 {
     struct hearth_attention_work *w = j->work;
@@ -460,7 +497,7 @@ static int cut_blocks(const struct job *j)
     int n = 0;
     for (int i = j->rows.first, first = i; i < end; i++) {
         const bool goes_on = i > first && at[i].seq == at[i - 1].seq && at[i].pos == at[i - 1].pos + 1 &&
-                             i - first < HEARTH_ATTN_BLOCK && !is_chosen(j, i);
+                             i - first < HEARTH_ATTN_BLOCK && !listed(j, i);
         if (goes_on)
             continue;
         w->blocks[n++] = first = i;
@@ -469,12 +506,12 @@ static int cut_blocks(const struct job *j)
     return n;
 }
 
-// Query heads that one task takes. With latent attention all share one key/value head, and are divided among
+// Query heads that one task takes. Where values are keys all share one key/value head, and are divided among
 // tasks; no head's result depends on which others go with it.
 static int group_of(const struct hearth_hparams *hp, int n_head, int n_head_kv)
 {
     int group = n_head / n_head_kv;
-    for (int parts = 1; hp->latent.rank && group > HEARTH_ATTEND_QUERIES; parts++)
+    for (int parts = 1; hearth_values_in_keys(hp) && group > HEARTH_ATTEND_QUERIES; parts++)
         if (n_head % parts == 0)
             group = n_head / parts;
     return group;
@@ -511,11 +548,11 @@ void hearth_attention(struct hearth_attention_work *w, struct hearth_rows rows, 
 
 // ---- opening
 
-static void lay_out_worker(struct hearth_attention_worker *w, size_t dim, size_t queries, size_t chosen_bytes,
+static void lay_out_worker(struct hearth_attention_worker *w, size_t dim, size_t queries, size_t listed_bytes,
                            struct hearth_arena *a)
 {
     const size_t f32 = sizeof(float), acts = hearth_acts_bytes(dim);
-    w->chosen = hearth_arena_take(a, 1, chosen_bytes);
+    w->listed = hearth_arena_take(a, 1, listed_bytes);
     w->q = hearth_arena_take(a, queries, acts > dim * f32 ? acts : dim * f32);
     w->scores = hearth_arena_take(a, queries * HEARTH_KV_TILE, f32);
     w->tile_out = hearth_arena_take(a, queries, dim * f32);
@@ -536,20 +573,24 @@ void hearth_attention_lay_out(struct hearth_attention_work *w, int max_rows, int
     const int full = group_of(hp, hp->n_head, hp->n_head_kv),
               windowed = group_of(hp, hp->n_head_window, hp->n_head_kv_window);
     const size_t queries = (size_t)(full > windowed ? full : windowed) * HEARTH_ATTN_BLOCK;
-    const size_t span = HEARTH_KV_TILE * HEARTH_ATTN_RANGE, ranges = ((size_t)w->kv->n_ctx + span - 1) / span;
+    // Blocks and a window may be more than a context, but not twice as many.
+    const size_t span = HEARTH_KV_TILE * HEARTH_ATTN_RANGE,
+                 most = (size_t)w->kv->n_ctx * (hp->blender.n_layers ? 2 : 1),
+                 ranges = (most + span - 1) / span;
     const int n_workers = hearth_pool_size(w->c->pool);
     const size_t row = w->kv->heads[0].row_k + w->kv->heads[0].row_v,
-                 chosen_bytes = hp->chooser.block ? HEARTH_KV_TILE * row : 0;
+                 listed_bytes = hp->chooser.block || hp->blender.n_layers ? HEARTH_KV_TILE * row : 0;
     w->q = hearth_arena_take_rows(a, t, steps, heads * dim * f32);
     w->k = hearth_arena_take_rows(a, t, steps, kv * f32);
-    w->v = hearth_arena_take_rows(a, hp->latent.rank ? 0 : t, hp->latent.rank ? 0 : steps, kv * f32);
+    const bool apart = !hearth_values_in_keys(hp);
+    w->v = hearth_arena_take_rows(a, apart ? t : 0, apart ? steps : 0, kv * f32);
     w->out = hearth_arena_take_rows(a, t, steps, heads * value * f32);
     w->blocks = hearth_arena_take(a, t + 1, sizeof *w->blocks);
     w->shares = hearth_arena_take(a, ranges > 1 ? (size_t)max_steps * ranges : 0, heads * (value + 2) * f32);
     w->workers = hearth_arena_take(a, (size_t)n_workers, sizeof *w->workers);
     for (int i = 0; i < n_workers; i++) {
         struct hearth_attention_worker worker;
-        lay_out_worker(&worker, dim, queries, chosen_bytes, a);
+        lay_out_worker(&worker, dim, queries, listed_bytes, a);
         if (w->workers)
             w->workers[i] = worker;
     }

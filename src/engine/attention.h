@@ -3,6 +3,7 @@
 #ifndef HEARTH_ENGINE_ATTENTION_H
 #define HEARTH_ENGINE_ATTENTION_H
 
+#include "engine/blend.h"
 #include "engine/choose.h"
 #include "engine/context.h"
 #include "engine/kv.h"
@@ -19,7 +20,7 @@
 struct hearth_attention_worker {
     void *q;                      // [Q] queries as the key format wants them: f32 rows or acts blocks
     float *scores;                // [Q][HEARTH_KV_TILE]
-    uint8_t *chosen;              // keys, then values of a tile of chosen positions
+    uint8_t *listed;              // keys, then values of a tile of positions put side by side
     float *tile_out, *range_out;  // [Q][value_dim] weighted values of a tile, of a range
     float *tile_max, *tile_sum;   // [Q] softmax state of a tile,
     float *max, *sum;             // [Q] of a range so far,
@@ -32,6 +33,7 @@ struct hearth_attention_work {
     const struct hearth_kv *kv;
     struct hearth_matmul_work *matmul;
     const struct hearth_choose_work *choose; // of which positions rows attend to
+    const struct hearth_blend_work *blend;   // and of which blocks of positions
     float *q, *k, *v;                        // [T x Q] [T x KV] [T x KV]; no v with latent attention
     float *out;                              // [T x heads x value_dim]
     int *blocks;                             // [T + 1] first rows of blocks

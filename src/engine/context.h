@@ -71,6 +71,7 @@ struct hearth_context {
     struct hearth_deferred *deferred;
     const struct hearth_probes *probes;
     const struct hearth_row *rows; // [T] of the batch
+    const int *tokens;             // [T] the same
     // [n_layer] which layers are computed elsewhere in this evaluation, so that nothing is to be read ahead for them;
     // NULL: none.
     const bool *elsewhere;

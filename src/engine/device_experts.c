@@ -23,7 +23,7 @@ uint64_t hearth_device_experts_bytes(const struct hearth_session *s, int layer, 
     const struct hearth_weight *const parts[] = {&l->ffn_gate_exps, &l->ffn_up_exps, &l->ffn_down_exps};
     uint64_t bytes = 2 * (uint64_t)hp->n_ff_exp * sizeof(float);
     if (!hearth_has_experts(hp, layer) || hp->n_embd_exp || hearth_has(&l->ffn_down_t_exps) ||
-        hearth_limit_of(hp, layer, true) > 0 || hearth_sparse_mode_layer(&s->mode, hp, l))
+        hearth_limit_of(hp, layer, true).at > 0 || hearth_sparse_mode_layer(&s->mode, hp, l))
         return 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (!hearth_has(parts[i]))

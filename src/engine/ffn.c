@@ -38,14 +38,18 @@ struct activate_job {
 };
 
 // The same as glu(), but `up` becomes the activated gates, for on_gates.
-static void glu_and_keep(const struct hearth_context *c, float *gate, float *up, size_t n, float limit)
+static void glu_and_keep(const struct hearth_context *c, float *gate, float *up, size_t n,
+                         struct hearth_limit limit)
 {
     float gates[256];
     for (size_t at = 0; at < n; at += sizeof gates / sizeof *gates) {
         const size_t left = n - at,
                      count = left < sizeof gates / sizeof *gates ? left : sizeof gates / sizeof *gates;
         memcpy(gates, gate + at, count * sizeof *gates);
-        c->kernels->activate(gates, count, c->hp->activation);
+        if (limit.before)
+            hearth_activate_within(c->kernels, gates, count, c->hp->activation, limit);
+        else
+            c->kernels->activate(gates, count, c->hp->activation);
         hearth_glu_within(c->kernels, gate + at, up + at, count, c->hp->activation, limit);
         memcpy(up + at, gates, count * sizeof *gates);
     }
@@ -85,7 +89,7 @@ static void activate_task(void *arg, int task, int worker)
     }
     if (gate_b)
         c->kernels->add(gate, gate_b + j->at, j->n);
-    const float limit = hearth_limit_of(c->hp, j->p->layer, c->hp->n_expert != 0);
+    const struct hearth_limit limit = hearth_limit_of(c->hp, j->p->layer, c->hp->n_expert != 0);
     if (c->probes->on_gates)
         glu_and_keep(c, gate, up, j->n, limit);
     else
@@ -634,7 +638,7 @@ struct glu_job {
     const struct hearth_context *c;
     float *gate, *up; // [T x S]; gate: NULL where there is none
     int width;        // S
-    float limit;      // of activated gates; 0: none
+    struct hearth_limit limit;
     const struct hearth_ffn_work *work;
     const struct hearth_weight *router; // or none
     const float *h;                     // [T x E]

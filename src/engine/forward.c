@@ -54,7 +54,13 @@ static void norm(struct hearth_session *s, const struct hearth_weight *w, const 
 static void enter_attention(struct hearth_session *s, struct hearth_rows rows, int layer)
 {
     const struct hearth_layer *w = &s->context.weights->layers[layer];
-    const struct hearth_mixer mixer = {&w->attn_norm, &w->attn_mix_down, &w->attn_mix_up, &w->attn_inject};
+    const struct hearth_mixer mixer = {.norm = &w->attn_norm,
+                                       .down = &w->attn_mix_down,
+                                       .up = &w->attn_mix_up,
+                                       .inject = &w->attn_inject,
+                                       .fn = &w->attn_mix,
+                                       .base = &w->attn_mix_b,
+                                       .scale = &w->attn_mix_scale};
     if (s->model->hp.streams.n)
         hearth_streams_mix(&s->work.streams, rows, &mixer, s->work.x, NULL, s->work.h);
     else
@@ -65,7 +71,13 @@ static void enter_attention(struct hearth_session *s, struct hearth_rows rows, i
 static void enter_ffn(struct hearth_session *s, struct hearth_rows rows, int layer)
 {
     const struct hearth_layer *w = &s->context.weights->layers[layer];
-    const struct hearth_mixer mixer = {&w->ffn_norm, &w->ffn_mix_down, &w->ffn_mix_up, &w->ffn_inject};
+    const struct hearth_mixer mixer = {.norm = &w->ffn_norm,
+                                       .down = &w->ffn_mix_down,
+                                       .up = &w->ffn_mix_up,
+                                       .inject = &w->ffn_inject,
+                                       .fn = &w->ffn_mix,
+                                       .base = &w->ffn_mix_b,
+                                       .scale = &w->ffn_mix_scale};
     if (s->model->hp.streams.n)
         hearth_streams_mix(&s->work.streams, rows, &mixer, s->work.x, NULL, s->work.h);
     else
@@ -182,10 +194,9 @@ static void grow(const struct hearth_session *s, int layer, int row, float *q, i
 static const float *rotation_of(const struct hearth_session *s, int layer, int row)
 {
     const struct hearth_hparams *hp = &s->model->hp;
-    const bool windowed = hearth_window_of(hp, layer) != 0;
     if (!hearth_rotates(hp, layer))
         return NULL;
-    if (windowed && hp->rope_theta_window > 0)
+    if (hearth_rotates_apart(hp, layer))
         return hearth_row_of(s->work.cos_sin_window, row, hp->n_rot_window);
     return hearth_row_of(s->work.cos_sin, row, hp->n_rot);
 }
@@ -260,6 +271,39 @@ static void store_latent_task(void *arg, int task, int worker)
     hearth_latent_place(&s->work.latent, row, j->layer, k, rotation_of(s, j->layer, row));
     grow(s, j->layer, row, hearth_row_of(s->work.latent.heads, row, width), width);
     store(s, j->layer, row, k, NULL);
+}
+
+// Stores one token's vector; its queries are made ready.
+static void store_one_vector_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    struct hearth_session *s = j->s;
+    const int row = j->rows.first + task, dim = s->model->hp.head_dim;
+    float *k = hearth_row_of(s->work.attention.k, row, dim);
+    hearth_one_vector_place(&s->work.one_vector, j->layer,
+                            hearth_row_of(s->work.attention.q, row, s->model->hp.n_head * dim), k,
+                            rotation_of(s, j->layer, row));
+    store(s, j->layer, row, k, NULL);
+}
+
+// The same as project() where positions have one vector.
+static void project_one_vector(struct hearth_session *s, struct hearth_rows rows, int layer)
+{
+    const struct hearth_hparams *hp = &s->model->hp;
+    struct hearth_product products[2 + HEARTH_BLEND_PRODUCTS];
+    enter_attention(s, rows, layer);
+    products[0] = (struct hearth_product){.w = s->context.weights->layers[layer].attn_k,
+                                          .out = hearth_row_of(s->work.attention.k, rows.first, hp->head_dim),
+                                          .n = rows.n};
+    products[1] = hearth_one_vector_first(&s->work.one_vector, rows, layer);
+    const int n = 2 + hearth_blend_products(&s->work.blend, rows, layer, products + 2);
+    hearth_matmul(&s->work.matmul, rows.phase, products, n, hearth_row_of(s->work.h, rows.first, hp->n_embd),
+                  rows.n);
+    const int more = hearth_blend_low_products(&s->work.blend, rows, layer, products + 1);
+    hearth_one_vector_second(&s->work.one_vector, rows, layer, s->work.attention.q, products, more);
+    struct job j = {s, rows, layer};
+    hearth_parallel(&s->context, store_one_vector_task, &j, rows.n);
 }
 
 // The same as project() with latent attention.
@@ -361,11 +405,18 @@ static void attend(struct hearth_session *s, struct hearth_rows rows, int layer,
         hearth_parallel(&s->context, gate_task, &j, rows.n);
     if (hearth_has(&s->context.weights->layers[layer].attn_gate))
         hearth_parallel(&s->context, gate_apart_task, &j, rows.n);
+    if (hp->one_vector)
+        hearth_one_vector_narrow(&s->work.one_vector, rows, layer, work->out, work->q,
+                                 rotation_of(s, layer, 0));
     struct hearth_product product = {.w = s->context.weights->layers[layer].attn_out,
                                      .out = hearth_row_of(out, rows.first, hp->n_embd),
                                      .n = rows.n};
     hearth_matmul(&s->work.matmul, rows.phase, &product, 1,
-                  hearth_row_of(latent ? s->work.latent.heads : work->out, rows.first, width), rows.n);
+                  hearth_row_of(latent           ? s->work.latent.heads
+                                : hp->one_vector ? s->work.one_vector.narrow
+                                                 : work->out,
+                                rows.first, hp->one_vector ? hp->out_groups * hp->out_rank : width),
+                  rows.n);
 }
 
 // x += attention(norm(x)); h = norm(x)
@@ -477,9 +528,13 @@ static void mix(struct hearth_session *s, int layer)
         (s->model->hp.recurrence.beside ? recur_and_attend : recur)(s, layer);
     const bool done = recurrent || attend_elsewhere(s, layer);
     for (int i = 0; i < b->n_classes && !done; i++)
-        (s->model->hp.latent.rank ? project_latent : project)(s, b->classes[i], layer);
+        (s->model->hp.latent.rank  ? project_latent
+         : s->model->hp.one_vector ? project_one_vector
+                                   : project)(s, b->classes[i], layer);
     if (hearth_chooses(&s->model->hp, layer) && !done)
         hearth_choose(&s->work.choose, b, layer, s->work.cos_sin);
+    if (s->model->hp.blender.n_layers && !done)
+        hearth_blend(&s->work.blend, b, layer, s->work.cos_sin);
     for (int i = 0; i < b->n_classes && !done; i++)
         (parallel ? attend_in_parallel : attend_in_series)(s, b->classes[i], layer);
 }
@@ -768,6 +823,9 @@ int hearth_forward_states(struct hearth_session *s, struct hearth_error *err)
             hearth_recurrent_again(&s->work.recurrent, &s->batch, layer);
     if (s->model->hp.grams.size)
         hearth_grams_again(&s->work.grams, &s->batch);
+    for (int layer = 0; layer < s->model->hp.n_layer; layer++)
+        if (s->model->hp.blender.block[layer])
+            hearth_blend_again(&s->work.blend, &s->batch, layer);
     return hearth_fault_take(&s->fault, err);
 }
 
@@ -824,7 +882,13 @@ static void cap_task(void *arg, int task, int worker)
 void hearth_forward_norm(struct hearth_session *s, const int *wanted, int n)
 {
     const struct hearth_weights *w = s->context.weights;
-    const struct hearth_mixer mixer = {&w->output_norm, &w->output_mix_down, &w->output_mix_up, NULL};
+    const struct hearth_mixer mixer = {.norm = &w->output_norm,
+                                       .down = &w->output_mix_down,
+                                       .up = &w->output_mix_up,
+                                       .fn = &w->output_mix,
+                                       .base = &w->output_mix_b,
+                                       .scale = &w->output_mix_scale,
+                                       .last = true};
     if (s->model->hp.streams.n) { // wanted rows of both classes are not apart
         hearth_streams_mix(&s->work.streams, (struct hearth_rows){0, n, HEARTH_PHASE_STEP}, &mixer, s->work.x,
                            wanted, s->work.h);

@@ -5,20 +5,31 @@
 
 #include <math.h>
 
-#include "kernels/kernels.h"
+#include "model/model.h"
 
-// gate = act(gate) * up; with a limit above 0, min(act(gate), limit) * (up, cut to -limit .. limit).
-static inline void hearth_glu_within(const struct hearth_kernels *kernels, float *gate, const float *up,
-                                     size_t n, enum hearth_activation act, float limit)
+// gate = act(gate), cut to at most the limit, before or after that.
+static inline void hearth_activate_within(const struct hearth_kernels *kernels, float *gate, size_t n,
+                                          enum hearth_activation act, struct hearth_limit limit)
 {
-    if (limit <= 0.0f) {
+    for (size_t i = 0; limit.at > 0.0f && limit.before && i < n; i++)
+        gate[i] = gate[i] < limit.at ? gate[i] : limit.at;
+    kernels->activate(gate, n, act);
+    for (size_t i = 0; limit.at > 0.0f && !limit.before && i < n; i++)
+        gate[i] = gate[i] < limit.at ? gate[i] : limit.at;
+}
+
+// gate = act(gate) * up; with a limit, the gate as above, times up, cut to -limit .. limit.
+static inline void hearth_glu_within(const struct hearth_kernels *kernels, float *gate, const float *up,
+                                     size_t n, enum hearth_activation act, struct hearth_limit limit)
+{
+    if (limit.at <= 0.0f) {
         kernels->glu(gate, gate, up, n, act);
         return;
     }
-    kernels->activate(gate, n, act);
+    hearth_activate_within(kernels, gate, n, act, limit);
     for (size_t i = 0; i < n; i++) {
-        const float a = gate[i] < limit ? gate[i] : limit, b = up[i] < limit ? up[i] : limit;
-        gate[i] = a * (b > -limit ? b : -limit);
+        const float b = up[i] < limit.at ? up[i] : limit.at;
+        gate[i] *= b > -limit.at ? b : -limit.at;
     }
 }
 

@@ -258,6 +258,22 @@ static struct hearth_kv_heads heads_of(const struct hearth_kv *kv, int n, int di
     return h;
 }
 
+static int blocks_per_page(const struct hearth_hparams *hp, int layer)
+{
+    const int block = hp->blender.block[layer];
+    return !block ? 0 : block < HEARTH_KV_TILE ? HEARTH_KV_TILE / block : 1;
+}
+
+// Of a layer's blocks of positions in a page: their vectors, then keys to choose them by.
+static size_t blocks_bytes(const struct hearth_kv *kv, int layer)
+{
+    const size_t n = (size_t)blocks_per_page(kv->hp, layer),
+                 keys =
+                     hearth_blend_overlaps(kv->hp, layer) ? (size_t)kv->hp->chooser.dim * sizeof(float) : 0;
+    return hearth_round_up(n * kv->heads[hearth_window_of(kv->hp, layer) != 0].row_k, 64) +
+           hearth_round_up(n * keys, 64);
+}
+
 // Bytes of a page, and where the layers' parts begin, unless `layers` is NULL. false: too many.
 static bool lay_out_page(const struct hearth_kv *kv, struct hearth_kv_layer *layers, size_t *bytes)
 {
@@ -270,11 +286,13 @@ static bool lay_out_page(const struct hearth_kv *kv, struct hearth_kv_layer *lay
         if (hearth_kv_has_own(hp, i) &&
             (!hearth_mul_size(kv->heads[windowed].bytes, (size_t)kv->heads[windowed].n, &own) ||
              !hearth_add_size(own, HEARTH_KV_TILE * hearth_kv_row_choice(kv, i), &own) ||
-             !hearth_add_size(at, own, bytes)))
+             !hearth_add_size(own, blocks_bytes(kv, i), &own) || !hearth_add_size(at, own, bytes)))
             return false;
         if (layers)
-            layers[i] = hearth_keys_of(hp, i) == i ? (struct hearth_kv_layer){at, windowed}
-                                                   : layers[hearth_keys_of(hp, i)];
+            layers[i] = hearth_keys_of(hp, i) == i
+                            ? (struct hearth_kv_layer){at, windowed, (uint8_t)blocks_per_page(hp, i),
+                                                       hearth_blend_overlaps(hp, i)}
+                            : layers[hearth_keys_of(hp, i)];
     }
     return true;
 }
@@ -287,7 +305,7 @@ static int measure(struct hearth_kv *kv, const struct hearth_hparams *hp, const 
     kv->n_layer = 0;
     for (int i = 0; i < hp->n_layer; i++)
         kv->n_layer += hearth_kv_has_own(hp, i);
-    kv->latent = hp->latent.rank != 0;
+    kv->latent = hearth_values_in_keys(hp);
     kv->type_k = p->type_k;
     kv->type_v = kv->latent ? p->type_k : p->type_v;
     kv->heads[false] = heads_of(kv, hp->n_head_kv, hp->head_dim, hp->value_dim);

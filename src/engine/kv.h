@@ -5,8 +5,9 @@
 // A page holds HEARTH_KV_TILE consecutive positions of all layers that have keys and values. Within a page, for
 // layer l and key/value head g, the keys are HEARTH_KV_TILE rows of a head's elements and so are the values: an
 // attention tile is two contiguous blocks. Layers with a window may have other heads than those without. With
-// latent attention there are no values beside the keys: they are these' first elements. A layer that
-// chooses positions has a row for each position behind its last head (choose.h). A page with more than one owner is never written: who appends to it gets a copy
+// latent attention, or positions of one vector, there are no values beside the keys: they are these' first elements. A
+// layer that chooses positions has a row for each position behind its last head (choose.h), one that blends them a few for
+// blocks (blend.h). A page with more than one owner is never written: who appends to it gets a copy
 // first, which takes a page of the pool. The pool has a size of its own: sequences take pages as they grow,
 // and together they may want more than there are.
 //
@@ -62,7 +63,9 @@ struct hearth_kv_heads {
 // Where a layer's keys and values are in a page: those that it attends to, its own or another's.
 struct hearth_kv_layer {
     size_t at;
-    bool windowed; // of which kind they are
+    bool windowed;    // of which kind they are
+    uint8_t per_page; // blocks of positions that have become one; one where a block is two pages
+    bool chosen;      // which have keys to choose them by
 };
 
 struct hearth_kv {
@@ -181,6 +184,12 @@ static inline void hearth_kv_unpin(const struct hearth_kv *kv, int page)
     (void)page;
 }
 
+// Where blocks of so many positions lie in a page: the one that has this position.
+static inline int hearth_kv_block_slot(int block, int pos)
+{
+    return pos % HEARTH_KV_TILE / block;
+}
+
 // Whether the layer has keys and values of its own.
 static inline bool hearth_kv_has_own(const struct hearth_hparams *hp, int layer)
 {
@@ -209,6 +218,23 @@ static inline size_t hearth_kv_row_bytes(const struct hearth_kv *kv)
     }
     return bytes;
 }
+// Bytes of a layer's block of positions, and how many there are in a page with n positions; those of all layers together.
+static inline size_t hearth_kv_block_bytes(const struct hearth_kv *kv, int layer)
+{
+    return hearth_kv_heads_of(kv, layer)->row_k +
+           (kv->layers[layer].chosen ? (size_t)kv->hp->chooser.dim * sizeof(float) : 0);
+}
+static inline int hearth_kv_blocks_in(const struct hearth_kv *kv, int layer, int n)
+{
+    return n * kv->layers[layer].per_page / HEARTH_KV_TILE;
+}
+static inline size_t hearth_kv_blocks_bytes(const struct hearth_kv *kv, int n)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < kv->hp->n_layer; i++)
+        bytes += (size_t)hearth_kv_blocks_in(kv, i, n) * hearth_kv_block_bytes(kv, i);
+    return bytes;
+}
 // Key (value) of a pinned page's position `slot` in one layer and head; those of the next slots follow, row_k
 // (stride_v) bytes each. 64 keys of a head, then its values.
 static inline uint8_t *hearth_kv_key(const struct hearth_kv *kv, uint8_t *bytes, int layer, int head,
@@ -229,6 +255,21 @@ static inline float *hearth_kv_choice(const struct hearth_kv *kv, uint8_t *bytes
 {
     return (float *)(void *)(hearth_kv_key(kv, bytes, layer, hearth_kv_heads_of(kv, layer)->n, 0) +
                              (size_t)slot * kv->row_choice);
+}
+
+// A block of positions that has become one; those of the next slots follow, row_k bytes each, behind what chooses positions.
+static inline uint8_t *hearth_kv_block(const struct hearth_kv *kv, uint8_t *bytes, int layer, int slot)
+{
+    return hearth_kv_key(kv, bytes, layer, hearth_kv_heads_of(kv, layer)->n, 0) +
+           HEARTH_KV_TILE * hearth_kv_row_choice(kv, layer) +
+           (size_t)slot * hearth_kv_heads_of(kv, layer)->row_k;
+}
+// The key to choose it by; those of the next slots follow.
+static inline float *hearth_kv_block_key(const struct hearth_kv *kv, uint8_t *bytes, int layer, int slot)
+{
+    const size_t at = hearth_round_up(kv->layers[layer].per_page * hearth_kv_heads_of(kv, layer)->row_k, 64);
+    return (float *)(void *)(hearth_kv_block(kv, bytes, layer, 0) + at) +
+           (size_t)slot * (size_t)kv->hp->chooser.dim;
 }
 
 #endif

@@ -104,20 +104,26 @@ static size_t gram_bytes(const struct hearth_kv *kv)
     return (size_t)hearth_grams_kept(&kv->hp->grams) * (size_t)hearth_stream_width(kv->hp) * sizeof(float);
 }
 
-// Bytes of a state: of each recurrent layer the inputs of the convolution, then the heads; then what is of n-grams.
+// Bytes of a state: of each recurrent layer the inputs of the convolution, then the heads; then what is of n-grams, and of
+// each layer what blends positions.
 static size_t state_bytes(const struct hearth_kv *kv)
 {
     const struct hearth_recurrence *r = &kv->hp->recurrence;
     const size_t conv = (size_t)(r->n_taps - 1) * (size_t)r->n_channels;
+    size_t blend = 0;
+    for (int i = 0; i < kv->hp->n_layer; i++)
+        blend += (size_t)hearth_blend_state(kv->hp, i) * sizeof(float);
     return (size_t)r->n_layers * (conv + (size_t)r->n_values * (size_t)r->state) * sizeof(float) +
-           gram_bytes(kv);
+           gram_bytes(kv) + blend;
 }
 
 // Bytes of a file with n tokens, but for states.
 static uint64_t file_bytes(const struct hearth_kv *kv, uint64_t n)
 {
     const uint64_t pages = (n + HEARTH_KV_TILE - 1) / HEARTH_KV_TILE;
-    return HEADER_BYTES + n * (4 + hearth_kv_row_bytes(kv)) + pages * (8 + SUM_BYTES) + SUM_BYTES;
+    const int last = (int)(n % HEARTH_KV_TILE);
+    return HEADER_BYTES + n * (4 + hearth_kv_row_bytes(kv)) + pages * (8 + SUM_BYTES) + SUM_BYTES +
+           n / HEARTH_KV_TILE * hearth_kv_blocks_bytes(kv, HEARTH_KV_TILE) + hearth_kv_blocks_bytes(kv, last);
 }
 
 // Tokens of the i-th page of a sequence of n.
@@ -183,6 +189,28 @@ static int write_tokens(struct writer *w, const struct hearth_kv *kv, const stru
     return rc ? rc : put_sum(w, err);
 }
 
+// A function of writer or reader for some bytes.
+typedef int (*part_fn)(void *of, void *bytes, size_t n, struct hearth_error *err);
+
+static int put_part(void *of, void *bytes, size_t n, struct hearth_error *err)
+{
+    return put(of, bytes, n, err);
+}
+
+// Hands the blocks that lie in a page with n positions to fn: their vectors, then keys to choose them by.
+static int pass_blocks(const struct hearth_kv *kv, uint8_t *page, int layer, int n, part_fn fn, void *of,
+                       struct hearth_error *err)
+{
+    const size_t blocks = (size_t)hearth_kv_blocks_in(kv, layer, n);
+    int rc = HEARTH_OK;
+    if (blocks)
+        rc = fn(of, hearth_kv_block(kv, page, layer, 0), blocks * hearth_kv_heads_of(kv, layer)->row_k, err);
+    if (!rc && blocks && kv->layers[layer].chosen)
+        rc = fn(of, hearth_kv_block_key(kv, page, layer, 0),
+                blocks * (size_t)kv->hp->chooser.dim * sizeof(float), err);
+    return rc;
+}
+
 // The first n positions of a page: of each layer and head the keys, then the values; behind them what chooses
 // positions.
 static int write_page(struct writer *w, const struct hearth_kv *kv, int page, int n, struct hearth_error *err)
@@ -198,15 +226,15 @@ static int write_page(struct writer *w, const struct hearth_kv *kv, int page, in
         }
         if (hearth_kv_row_choice(kv, layer) && !rc)
             rc = put(w, hearth_kv_choice(kv, bytes, layer, 0), (size_t)n * kv->row_choice, err);
+        if (!rc)
+            rc = pass_blocks(kv, bytes, layer, n, put_part, w, err);
     }
     hearth_kv_unpin(kv, page);
     return rc ? rc : put_sum(w, err);
 }
 
-// Hands the parts of a state to fn, a function of writer or reader.
-typedef int (*state_fn)(void *of, void *bytes, size_t n, struct hearth_error *err);
-
-static int pass_state(const struct hearth_kv *kv, int slot, state_fn fn, void *of, struct hearth_error *err)
+// Hands the parts of a state to fn.
+static int pass_state(const struct hearth_kv *kv, int slot, part_fn fn, void *of, struct hearth_error *err)
 {
     const struct hearth_recurrence *r = &kv->hp->recurrence;
     const size_t conv = (size_t)(r->n_taps - 1) * (size_t)r->n_channels * sizeof(float),
@@ -217,12 +245,13 @@ static int pass_state(const struct hearth_kv *kv, int slot, state_fn fn, void *o
         if (!rc)
             rc = fn(of, hearth_state_heads(&kv->states, slot, i), heads, err);
     }
-    return rc || !gram_bytes(kv) ? rc : fn(of, hearth_state_grams(&kv->states, slot), gram_bytes(kv), err);
-}
-
-static int put_part(void *of, void *bytes, size_t n, struct hearth_error *err)
-{
-    return put(of, bytes, n, err);
+    if (!rc && gram_bytes(kv))
+        rc = fn(of, hearth_state_grams(&kv->states, slot), gram_bytes(kv), err);
+    for (int i = 0; i < kv->hp->n_layer && !rc; i++)
+        if (hearth_blend_state(kv->hp, i))
+            rc = fn(of, hearth_state_blend(&kv->states, slot, i),
+                    (size_t)hearth_blend_state(kv->hp, i) * sizeof(float), err);
+    return rc;
 }
 
 static int put_u32(struct writer *w, uint32_t value, struct hearth_error *err)
@@ -459,6 +488,11 @@ static int read_tokens(struct reader *r, struct hearth_session *s, int seq, int 
     return rc;
 }
 
+static int get_part(void *of, void *bytes, size_t n, struct hearth_error *err)
+{
+    return get(of, bytes, n, err);
+}
+
 static int read_page(struct reader *r, const struct hearth_kv *kv, int page, int n, struct hearth_error *err)
 {
     int rc = HEARTH_OK;
@@ -472,14 +506,11 @@ static int read_page(struct reader *r, const struct hearth_kv *kv, int page, int
         }
         if (hearth_kv_row_choice(kv, layer) && !rc)
             rc = get(r, hearth_kv_choice(kv, bytes, layer, 0), (size_t)n * kv->row_choice, err);
+        if (!rc)
+            rc = pass_blocks(kv, bytes, layer, n, get_part, r, err);
     }
     hearth_kv_unpin(kv, page);
     return rc ? rc : check_sum(r, "its keys and values do not match their checksum", err);
-}
-
-static int get_part(void *of, void *bytes, size_t n, struct hearth_error *err)
-{
-    return get(of, bytes, n, err);
 }
 
 static int get_u32(struct reader *r, uint32_t *value, struct hearth_error *err)

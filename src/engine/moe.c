@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/gates.h"
 #include "model/ffn.h"
 
 // Weights are divided by their sum, which is not to be 0.
@@ -91,6 +92,8 @@ static const float *rate(const struct hearth_moe_work *w, int layer, int row)
         w->c->kernels->add(scores, hearth_vector_of(&l->ffn_router_b), (size_t)hp->n_expert);
     for (int e = 0; hp->expert_gating == HEARTH_GATING_SIGMOID && e < hp->n_expert; e++)
         scores[e] = 1.0f / (1.0f + hearth_exp(-scores[e]));
+    for (int e = 0; hp->expert_gating == HEARTH_GATING_ROOT && e < hp->n_expert; e++)
+        scores[e] = sqrtf(hearth_softplus(scores[e]));
     if (!l->ffn_choice_b.data && !hp->n_group)
         return scores;
     float *choices = hearth_row_of(w->choices, row, hp->n_expert);
@@ -108,6 +111,30 @@ static const float *rate(const struct hearth_moe_work *w, int layer, int row)
     return choices;
 }
 
+// The experts that a table has for a row's token.
+static void look_up(const struct hearth_moe_work *w, int layer, int row, int *ids)
+{
+    const struct hearth_hparams *hp = w->c->hp;
+    const struct hearth_weight *table = &w->c->weights->layers[layer].ffn_by_token;
+    const uint8_t *from = (const uint8_t *)table->data + (size_t)w->c->tokens[row] * table->stride;
+    HEARTH_ABOUT_TO_READ(from, 1, table->stride, table->stride);
+    for (int i = 0; i < hp->n_expert_used; i++) {
+        int32_t id;
+        memcpy(&id, from + (size_t)i * sizeof id, sizeof id);
+        const bool is_there = id >= 0 && id < hp->n_expert;
+        ids[i] = is_there ? id : 0;
+        if (is_there)
+            continue;
+        struct hearth_error err = {0};
+        hearth_fail(
+            &err, HEARTH_E_FORMAT,
+            "blk.%d.ffn_gate_tid2eid.weight names expert %d of %d for token %d: the file is damaged or "
+            "was converted wrongly",
+            layer, (int)id, hp->n_expert, w->c->tokens[row]);
+        hearth_fault_raise(w->c->fault, &err);
+    }
+}
+
 // Experts and weights of one token. A weight is exp(score - best) over the sum of all (the softmax), or the
 // sigmoid of the score; or either over the sum of the chosen ones in ascending order of expert.
 static void choose_task(void *arg, int task, int worker)
@@ -119,14 +146,18 @@ static void choose_task(void *arg, int task, int worker)
     float *weights = hearth_row_of(j->work->weights, j->rows.first + task, hp->n_expert_used);
     int *ids = j->work->ids + (size_t)(j->rows.first + task) * (size_t)hp->n_expert_used;
 
-    choose_best(rate(j->work, j->layer, task), hp->n_expert, ids, hp->n_expert_used);
+    const float *choices = rate(j->work, j->layer, task);
+    if (hearth_is_by_token(hp, j->layer))
+        look_up(j->work, j->layer, j->rows.first + task, ids);
+    else
+        choose_best(choices, hp->n_expert, ids, hp->n_expert_used);
     sort(ids, hp->n_expert_used);
     float total = 1.0f;
     if (hp->expert_gating == HEARTH_GATING_SOFTMAX)
         j->work->c->kernels->softmax_tile(scores, (size_t)hp->n_expert, 1.0f, &total);
     if (hp->expert_renorm) {
         // Sigmoids may all be 0.
-        total = hp->expert_gating == HEARTH_GATING_SIGMOID ? LEAST_TOTAL : 0.0f;
+        total = hp->expert_gating == HEARTH_GATING_SOFTMAX ? 0.0f : LEAST_TOTAL;
         for (int i = 0; i < hp->n_expert_used; i++)
             total += scores[ids[i]];
     }
@@ -272,8 +303,12 @@ int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int beh
             w->guess[n] = n;
         return n;
     }
-    if (rows.n > GUESS_ROWS || hp->layer_norm)
+    if (rows.n > GUESS_ROWS || (hp->layer_norm && !hearth_is_by_token(hp, behind)))
         return 0;
+    for (int i = 0; hearth_is_by_token(hp, behind) && i < rows.n; i++, n += hp->n_expert_used)
+        look_up(w, behind, rows.first + i, w->guess + n);
+    if (n) // which are known
+        return n;
     const struct hearth_layer *next = &w->c->weights->layers[behind];
     const bool own = hearth_has(&next->ffn_router_norm);
     // Those of another class may hold its outputs.
@@ -298,7 +333,7 @@ int hearth_moe_guess(struct hearth_moe_work *w, struct hearth_rows rows, int beh
 // Whether something else than scores decides which experts are chosen.
 static bool has_choices(const struct hearth_hparams *hp)
 {
-    return hp->expert_gating == HEARTH_GATING_SIGMOID || hp->n_group || hp->softmax_choice;
+    return hp->expert_gating != HEARTH_GATING_SOFTMAX || hp->n_group || hp->softmax_choice;
 }
 
 void hearth_moe_lay_out(struct hearth_moe_work *w, int max_rows, int max_steps, bool seen,

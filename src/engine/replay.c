@@ -61,6 +61,7 @@ static void swap_batches(struct hearth_session *s)
     s->batch = s->again;
     s->again = batch;
     s->context.rows = s->batch.rows;
+    s->context.tokens = s->batch.tokens;
 }
 
 int hearth_replay(struct hearth_session *s, const struct hearth_batch_row *rows, int n,

@@ -162,23 +162,32 @@ static void lay_out_matmul(struct hearth_session *s, struct hearth_arena *a)
                  rank = hearth_sparse_mode_rank(&s->mode, s->model);
     const size_t most =
         max_size(max_size(max_size(e, f), max_size(q, dim)), max_size(rank, hearth_ffn_shared(hp)));
+    const size_t groups = (size_t)hp->out_groups,
+                 low = max_size(groups * (size_t)hp->out_rank, (size_t)hp->latent.q_rank);
     const size_t streams = max_size((size_t)hearth_stream_width(hp) * (hp->nextn ? 2 : 1),
                                     (size_t)hp->streams.rank),
                  grams = (size_t)hp->grams.n * (size_t)hp->grams.dim;
     const size_t widest = max_size(max_size(max_size(most, (size_t)hp->n_embd_layer), (size_t)hp->n_embd_exp),
-                                   max_size(streams, grams));
-    // Only what goes into experts has a row per slot.
-    const size_t row = max_size(hearth_acts_bytes(widest),
-                                used * hearth_acts_bytes(max_size((size_t)hearth_ffn_width(hp), f)));
+                                   max_size(max_size(streams, grams), low));
+    // Only what goes into experts has a row per slot, and what becomes narrow one for each group of heads.
+    const size_t row = max_size(max_size(hearth_acts_bytes(widest),
+                                         used * hearth_acts_bytes(max_size((size_t)hearth_ffn_width(hp), f))),
+                                groups ? groups * hearth_acts_bytes(q / groups) : 0);
     const size_t ranks = hearth_adapters_most_ranks(s->model->adapters);
-    // Products of one call: at most six with each row, or gate and up of each expert that it uses.
+    // Products of one call: at most eight with each row, or one for each group, or gate and up of each expert that it uses.
     const struct hearth_matmul_sizes sizes = {.rows = (size_t)s->limits.max_rows,
                                               .often = (size_t)s->limits.max_steps,
                                               .row_bytes = row,
                                               .longest = max_size(widest, ranks),
-                                              .low = max_size(6, 2 * used) * ranks,
+                                              .low = max_size(max_size(8, groups), 2 * used) * ranks,
                                               .most_ranks = ranks};
     hearth_matmul_lay_out(&s->work.matmul, &sizes, a);
+}
+
+// Whether heads are normed without weights.
+static bool norms_plainly(const struct hearth_hparams *hp)
+{
+    return hp->value_norm || hp->unit_heads || hp->one_vector;
 }
 
 // Lays out all buffers; run once to measure (arena without memory) and once to assign.
@@ -188,7 +197,7 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     struct hearth_work *w = &s->work;
     const size_t t = (size_t)s->limits.max_rows, f32 = sizeof(float), e = (size_t)hp->n_embd;
     hearth_batch_lay_out(&s->batch, &s->limits, a);
-    if (hp->recurrence.n_layers)
+    if (hearth_has_states(hp))
         hearth_batch_lay_out(&s->again, &s->limits, a);
     const size_t steps = (size_t)s->limits.max_steps;
     w->x = hearth_arena_take_rows(a, t, steps, (size_t)hearth_stream_width(hp) * f32);
@@ -199,8 +208,7 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     const bool two = hp->rope_theta_window > 0;
     w->cos_sin_window = hearth_arena_take_rows(a, two ? t : 0, steps, (size_t)hp->n_rot_window * f32);
     w->inv_freq_window = hearth_arena_take(a, two ? (size_t)hp->n_rot_window : 0, f32);
-    w->ones =
-        hearth_arena_take(a, hp->value_norm || hp->unit_heads ? (size_t)hearth_head_dim_most(hp) : 0, f32);
+    w->ones = hearth_arena_take(a, norms_plainly(hp) ? (size_t)hearth_head_dim_most(hp) : 0, f32);
     lay_out_token_layers(s, a);
     const size_t answers = hp->nextn ? 0 : (size_t)s->limits.logit_rows; // the model's head has those
     w->logits = hearth_arena_take_rows(a, answers, steps, (size_t)hp->n_vocab * f32);
@@ -215,7 +223,10 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     hearth_latent_lay_out(&w->latent, s->limits.max_rows, s->limits.max_steps, a);
     hearth_recurrent_lay_out(&w->recurrent, s->limits.max_rows, s->limits.max_steps, s->limits.max_seqs, a);
     hearth_streams_lay_out(&w->streams, s->limits.max_rows, s->limits.max_steps, a);
-    w->choose.inv_freq = w->inv_freq;
+    w->one_vector.ones = w->ones;
+    hearth_one_vector_lay_out(&w->one_vector, s->limits.max_rows, s->limits.max_steps, a);
+    w->choose.inv_freq = w->blend.inv_freq = w->inv_freq;
+    hearth_blend_lay_out(&w->blend, s->limits.max_rows, s->limits.max_steps, s->limits.max_seqs, a);
     hearth_choose_lay_out(&w->choose, s->limits.max_rows, s->limits.max_steps, a);
     hearth_grams_lay_out(&w->grams, s->limits.max_rows, s->limits.max_steps, s->limits.max_seqs, a);
     const struct hearth_ffn_sizes sizes = {.max_rows = s->limits.max_rows,
@@ -239,11 +250,13 @@ static void connect(struct hearth_session *s)
                                          .deferred = &s->deferred,
                                          .probes = &s->probes};
     w->matmul.c = w->attention.c = w->latent.c = w->recurrent.c = w->ffn.c = w->ffn.moe.c = w->ffn.sparse.c =
-        w->streams.c = w->choose.c = w->grams.c = c;
+        w->streams.c = w->choose.c = w->grams.c = w->blend.c = w->one_vector.c = c;
     w->attention.matmul = w->latent.matmul = w->recurrent.matmul = w->ffn.matmul = w->ffn.moe.matmul =
-        w->ffn.sparse.matmul = w->streams.matmul = w->choose.matmul = w->grams.matmul = &w->matmul;
-    w->attention.kv = w->choose.kv = w->grams.kv = &s->kv;
+        w->ffn.sparse.matmul = w->streams.matmul = w->choose.matmul = w->grams.matmul = w->blend.matmul =
+            w->one_vector.matmul = &w->matmul;
+    w->attention.kv = w->choose.kv = w->grams.kv = w->blend.kv = &s->kv;
     w->attention.choose = &w->choose;
+    w->attention.blend = &w->blend;
     w->grams.sources = &s->sources;
     w->recurrent.states = &s->kv.states;
     w->ffn.sparse.mode = &s->mode;
@@ -349,10 +362,12 @@ static int take_memory(struct hearth_session *s, struct hearth_error *err)
     }
     lay_out(s, &assign);
     s->context.rows = s->batch.rows;
+    s->context.tokens = s->batch.tokens;
     hearth_batch_init(&s->batch, &s->limits);
     if (s->kv.states.n_slots)
         hearth_batch_init(&s->again, &s->limits);
     hearth_recurrent_init(&s->work.recurrent);
+    hearth_streams_init(&s->work.streams);
     return HEARTH_OK;
 }
 
@@ -389,7 +404,9 @@ static uint64_t layer_bytes(const struct hearth_session *s, int layer)
             continue;
         const uint64_t used = (uint64_t)m->hp.n_expert_used;
         const uint64_t times = hearth_need_is_each(b->need) ? used : 1;
-        bytes += b->need == HEARTH_EACH_VECTOR ? used * w->stride : weight_bytes(w) * times;
+        bytes += b->need == HEARTH_EACH_VECTOR ? used * w->stride
+                 : b->need == HEARTH_BY_TOKEN  ? w->stride
+                                               : weight_bytes(w) * times;
         for (const struct hearth_change *c = w->change; c; c = c->next)
             bytes += (weight_bytes(&c->a) + weight_bytes(&c->b)) * times;
     }
@@ -403,7 +420,7 @@ static void fill_stats(struct hearth_session *s)
     uint64_t bytes = weight_bytes(&w->output) + weight_bytes(&w->output_norm) + w->token_embd.stride +
                      w->position_embd.stride + w->token_layers.stride + weight_bytes(&w->token_layers_in) +
                      weight_bytes(&w->output_mix_down) + weight_bytes(&w->output_mix_up) +
-                     w->gram_table.stride * (uint64_t)m->hp.grams.n;
+                     weight_bytes(&w->output_mix) + w->gram_table.stride * (uint64_t)m->hp.grams.n;
     for (int i = 0; i < m->hp.n_layer; i++)
         bytes += layer_bytes(s, i);
     s->stats.weight_bytes_per_step = bytes;
@@ -680,8 +697,7 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
         hearth_session_close(out);
         return rc;
     }
-    for (int i = 0; (model->hp.value_norm || model->hp.unit_heads) && i < hearth_head_dim_most(&model->hp);
-         i++)
+    for (int i = 0; norms_plainly(&model->hp) && i < hearth_head_dim_most(&model->hp); i++)
         s->work.ones[i] = 1.0f;
     hearth_rope_frequencies(&model->hp, s->context.weights->rope_freqs.data, s->work.inv_freq);
     if (model->hp.rope_theta_window > 0)

@@ -6,11 +6,13 @@
 
 #include "engine/attention.h"
 #include "engine/batch.h"
+#include "engine/blend.h"
 #include "engine/choose.h"
 #include "engine/ffn.h"
 #include "engine/grams.h"
 #include "engine/kv.h"
 #include "engine/latent.h"
+#include "engine/one_vector.h"
 #include "engine/placement.h"
 #include "engine/recurrent.h"
 #include "engine/streams.h"
@@ -44,6 +46,8 @@ struct hearth_work {
     struct hearth_streams_work streams;
     struct hearth_choose_work choose;
     struct hearth_grams_work grams;
+    struct hearth_blend_work blend;
+    struct hearth_one_vector_work one_vector;
     struct hearth_ffn_work ffn;
 };
 

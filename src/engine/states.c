@@ -417,16 +417,22 @@ int hearth_states_measure(struct hearth_states *s, const struct hearth_hparams *
 {
     const struct hearth_recurrence *r = &hp->recurrence;
     *s = (struct hearth_states){0};
-    if (!r->n_layers)
+    s->hp = hp;
+    if (!hearth_has_states(hp))
         return HEARTH_OK;
     s->n_slots = n_slots ? n_slots : hearth_states_usual(max_seqs);
     s->max_seqs = max_seqs;
-    s->conv_bytes = hearth_round_up((size_t)(r->n_taps - 1) * (size_t)r->n_channels * sizeof(float), 64);
+    const size_t taps = (size_t)(r->n_layers ? r->n_taps - 1 : 0);
+    s->conv_bytes = hearth_round_up(taps * (size_t)r->n_channels * sizeof(float), 64);
     s->layer_bytes = s->conv_bytes + (size_t)r->n_values * (size_t)r->state * sizeof(float);
     s->grams_at = s->layer_bytes * (size_t)r->n_layers;
-    s->slot_bytes = s->grams_at + hearth_round_up((size_t)hearth_grams_kept(&hp->grams) *
-                                                      (size_t)hearth_stream_width(hp) * sizeof(float),
-                                                  64);
+    s->blend_at = s->grams_at + hearth_round_up((size_t)hearth_grams_kept(&hp->grams) *
+                                                    (size_t)hearth_stream_width(hp) * sizeof(float),
+                                                64);
+    size_t blend = 0;
+    for (int i = 0; i < hp->n_layer; i++)
+        blend += (size_t)hearth_blend_state(hp, i) * sizeof(float);
+    s->slot_bytes = s->blend_at + hearth_round_up(blend, 64);
     return check_size(s, &s->region.size, err);
 }
 

@@ -48,6 +48,8 @@ struct hearth_states {
     // behind them, [n_heads][dim][state], a row for each value.
     size_t conv_bytes, layer_bytes;
     size_t grams_at; // behind all layers' parts: inputs of the convolution over n-grams, oldest first
+    size_t blend_at; // and behind that what blends positions (blend.h), layer by layer
+    const struct hearth_hparams *hp;
     size_t slot_bytes;
     struct hearth_region region;
     int *refs;                     // [n_slots] marks, and evaluations that write it; 0: free
@@ -120,6 +122,15 @@ static inline float *hearth_state_heads(const struct hearth_states *s, int slot,
 static inline float *hearth_state_grams(const struct hearth_states *s, int slot)
 {
     return (float *)(void *)((uint8_t *)s->region.base + (size_t)slot * s->slot_bytes + s->grams_at);
+}
+
+// The part of a layer that blends positions.
+static inline float *hearth_state_blend(const struct hearth_states *s, int slot, int layer)
+{
+    size_t before = 0;
+    for (int i = 0; i < layer; i++)
+        before += (size_t)hearth_blend_state(s->hp, i);
+    return (float *)(void *)((uint8_t *)s->region.base + (size_t)slot * s->slot_bytes + s->blend_at) + before;
 }
 
 // For a sequence's file: its last marks, at most `most`, rising, whose slots stay as they are until they are

@@ -49,7 +49,15 @@ enum hearth_dim {
     HEARTH_DIM_STREAMS,      // all streams' elements,
     HEARTH_DIM_STREAM_COUNT, // and how many there are
     HEARTH_DIM_MIX_RANK,
+    HEARTH_DIM_MIX, // (2 + streams) streams
+    HEARTH_DIM_THREE,
+    HEARTH_DIM_OUT_GROUP, // what a group of heads gives,
+    HEARTH_DIM_OUT_LOW,   // and all of them when it is narrow
+    HEARTH_DIM_BLEND,     // inputs of a block's vector,
+    HEARTH_DIM_BLOCK,     // positions of one
+    HEARTH_DIM_EXPERTS_USED,
     HEARTH_DIM_CHOOSER, // a head of what chooses positions,
+    HEARTH_DIM_CHOOSER_TWICE,
     HEARTH_DIM_CHOOSER_Q,
     HEARTH_DIM_CHOOSER_HEADS,
     HEARTH_DIM_GRAM,      // a row of the table of n-grams,
@@ -97,9 +105,15 @@ enum hearth_need {
     HEARTH_OWN_VALUES,    // and optional there without a window, where values may be keys
     HEARTH_GRAMS,         // required where n-grams feed the layer; of no layer, where they feed one
     HEARTH_GRAMS_F32,     // same, a matrix that is kept as f32
-    HEARTH_TOKEN_GIVES,   // required where tokens give each layer something beside the stream
-    HEARTH_MAYBE_DENSE,   // optional in models without experts
-    HEARTH_MAYBE_EACH     // optional in models with experts: [k, n, experts] in one tensor
+    HEARTH_BLENDS,        // required in layers that blend positions,
+    HEARTH_BLENDS_F32,    // same, a matrix that is kept as f32
+    HEARTH_BLENDS_BEST,   // and in those of them whose blocks are chosen
+    HEARTH_BLENDS_BEST_F32,
+    HEARTH_BY_TOKEN,    // required where a table says which experts a token uses, whole numbers,
+    HEARTH_BY_SCORE,    // or where it does not, in other layers with experts
+    HEARTH_TOKEN_GIVES, // required where tokens give each layer something beside the stream
+    HEARTH_MAYBE_DENSE, // optional in models without experts
+    HEARTH_MAYBE_EACH   // optional in models with experts: [k, n, experts] in one tensor
 };
 
 // Whether a binding's tensor holds a matrix per expert.
@@ -244,7 +258,8 @@ struct hearth_arch {
     bool narrow_values;      // values may be smaller than keys, and have a scale
     bool rot_half;           // without a window half as many elements rotate as the file says
     bool gates_softplus;     // as in struct hearth_hparams
-    bool limits;             // activated gates may have limits
+    bool limits;             // activated gates may have limits,
+    bool limit_before;       // which cut them before they are activated
     bool rope_windowed, yarn_exact;   // same
     bool may_be_still;                // rope.scaling.finetuned may say that none rotates
     int still_period;                 // of so many layers the last one does not rotate; 0: all do
@@ -270,6 +285,7 @@ struct hearth_arch {
         choice_shared; // as in struct hearth_chooser; of the latter files say which layers choose
     bool extra_layers; // nextn_predict_layers of block_count guess tokens ahead,
     bool nextn;        // and one of them is as those before, but for its input: it may be used (nextn.h)
+    bool blends;       // streams are balanced; positions have one vector, and layers may blend these
     bool
         dense_by_tensors; // first layers without a router have no experts, where the file does not count them
     const struct hearth_binding *globals, *layer; // each ends with a NULL name
@@ -278,19 +294,20 @@ struct hearth_arch {
 extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_apertus, hearth_arch_arcee,
     hearth_arch_bailingmoe, hearth_arch_bailingmoe2, hearth_arch_bamboo, hearth_arch_cohere2,
     hearth_arch_command_r, hearth_arch_deepseek, hearth_arch_deepseek2, hearth_arch_deepseek32,
-    hearth_arch_dots1, hearth_arch_ernie, hearth_arch_ernie_moe, hearth_arch_exaone, hearth_arch_exaone_moe,
-    hearth_arch_exaone4, hearth_arch_falcon, hearth_arch_falcon_h1, hearth_arch_gemma, hearth_arch_gemma2,
-    hearth_arch_gemma3, hearth_arch_gemma4, hearth_arch_glm_dsa, hearth_arch_glm4, hearth_arch_glm4moe,
-    hearth_arch_gptoss, hearth_arch_gptneox, hearth_arch_granite, hearth_arch_granitehybrid,
-    hearth_arch_granitemoe, hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe, hearth_arch_hy_v3,
-    hearth_arch_internlm2, hearth_arch_kimi_linear, hearth_arch_laguna, hearth_arch_lfm2, hearth_arch_lfm2moe,
-    hearth_arch_llama, hearth_arch_llama4, hearth_arch_mimo2, hearth_arch_minicpm, hearth_arch_minicpm3,
-    hearth_arch_minimax_m2, hearth_arch_mistral3, hearth_arch_mistral4, hearth_arch_nemotron,
-    hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe, hearth_arch_olmo2, hearth_arch_olmoe, hearth_arch_opt,
-    hearth_arch_orion, hearth_arch_phi2, hearth_arch_phi3, hearth_arch_qwen2, hearth_arch_qwen2moe,
-    hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next,
-    hearth_arch_qwen4exp, hearth_arch_seed_oss, hearth_arch_smallthinker, hearth_arch_smollm3,
-    hearth_arch_stablelm, hearth_arch_starcoder2, hearth_arch_step35;
+    hearth_arch_deepseek4, hearth_arch_dots1, hearth_arch_ernie, hearth_arch_ernie_moe, hearth_arch_exaone,
+    hearth_arch_exaone_moe, hearth_arch_exaone4, hearth_arch_falcon, hearth_arch_falcon_h1, hearth_arch_gemma,
+    hearth_arch_gemma2, hearth_arch_gemma3, hearth_arch_gemma4, hearth_arch_glm_dsa, hearth_arch_glm4,
+    hearth_arch_glm4moe, hearth_arch_gptoss, hearth_arch_gptneox, hearth_arch_granite,
+    hearth_arch_granitehybrid, hearth_arch_granitemoe, hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe,
+    hearth_arch_hy_v3, hearth_arch_internlm2, hearth_arch_kimi_linear, hearth_arch_laguna, hearth_arch_lfm2,
+    hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_llama4, hearth_arch_mimo2, hearth_arch_minicpm,
+    hearth_arch_minicpm3, hearth_arch_minimax_m2, hearth_arch_mistral3, hearth_arch_mistral4,
+    hearth_arch_nemotron, hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe, hearth_arch_olmo2,
+    hearth_arch_olmoe, hearth_arch_opt, hearth_arch_orion, hearth_arch_phi2, hearth_arch_phi3,
+    hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe,
+    hearth_arch_qwen3moe, hearth_arch_qwen3next, hearth_arch_qwen4exp, hearth_arch_seed_oss,
+    hearth_arch_smallthinker, hearth_arch_smollm3, hearth_arch_stablelm, hearth_arch_starcoder2,
+    hearth_arch_step35;
 
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);

@@ -135,6 +135,22 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim, 
         return (uint64_t)hp->streams.n;
     case HEARTH_DIM_MIX_RANK:
         return (uint64_t)hp->streams.rank;
+    case HEARTH_DIM_MIX:
+        return (uint64_t)(2 + hp->streams.n) * (uint64_t)hp->streams.n;
+    case HEARTH_DIM_THREE:
+        return 3;
+    case HEARTH_DIM_OUT_GROUP:
+        return hp->out_groups ? q / (uint64_t)hp->out_groups : 0;
+    case HEARTH_DIM_OUT_LOW:
+        return (uint64_t)hp->out_groups * (uint64_t)hp->out_rank;
+    case HEARTH_DIM_BLEND:
+        return head << hearth_blend_overlaps(hp, layer);
+    case HEARTH_DIM_BLOCK:
+        return hp->blender.block[layer];
+    case HEARTH_DIM_CHOOSER_TWICE:
+        return 2 * (uint64_t)hp->chooser.dim;
+    case HEARTH_DIM_EXPERTS_USED:
+        return (uint64_t)hp->n_expert_used;
     case HEARTH_DIM_CHOOSER:
         return (uint64_t)hp->chooser.dim;
     case HEARTH_DIM_CHOOSER_Q:
@@ -169,7 +185,8 @@ static bool is_vector(const struct hearth_binding *b)
 {
     return b->n == HEARTH_DIM_NONE || b->need == HEARTH_EACH_VECTOR || b->need == HEARTH_RECURS_F32 ||
            b->need == HEARTH_RECURS_MAYBE || b->need == HEARTH_RECURS_TAPS || b->need == HEARTH_GRAMS_F32 ||
-           b->need == HEARTH_OPTIONAL_F32;
+           b->need == HEARTH_OPTIONAL_F32 || b->need == HEARTH_BLENDS_F32 ||
+           b->need == HEARTH_BLENDS_BEST_F32;
 }
 
 // Whether there are kernels for the tensor t in this type.
@@ -213,7 +230,11 @@ static int check_tensor(struct loader *l, const struct hearth_gguf_tensor *t, co
             (unsigned long long)t->ne[2], (unsigned long long)k, (unsigned long long)n,
             (unsigned long long)x);
 
-    return check_type(l, t, t->type, is_vector(b));
+    if (b->need == HEARTH_BY_TOKEN && t->type != HEARTH_TYPE_I32)
+        return hearth_fail(l->err, HEARTH_E_UNSUPPORTED,
+                           "%s: tensor %s has type %s where whole numbers (I32) are supported", path,
+                           t->name.s, hearth_type_info(t->type)->name);
+    return b->need == HEARTH_BY_TOKEN ? HEARTH_OK : check_type(l, t, t->type, is_vector(b));
 }
 
 // Reserves `bytes` of the image for t.
@@ -382,6 +403,16 @@ static bool applies(const struct hearth_binding *b, const struct hearth_hparams 
     case HEARTH_GRAMS:
     case HEARTH_GRAMS_F32:
         return hp->grams.size && (layer < 0 || layer == hp->grams.layer);
+    case HEARTH_BLENDS:
+    case HEARTH_BLENDS_F32:
+        return hp->blender.block[layer] != 0;
+    case HEARTH_BLENDS_BEST:
+    case HEARTH_BLENDS_BEST_F32:
+        return hearth_blend_overlaps(hp, layer);
+    case HEARTH_BY_TOKEN:
+        return experts && hearth_is_by_token(hp, layer);
+    case HEARTH_BY_SCORE:
+        return experts && !hearth_is_by_token(hp, layer);
     case HEARTH_TOKEN_GIVES:
         return hp->n_embd_layer != 0;
     case HEARTH_SERIES:
@@ -628,6 +659,7 @@ static int check_unknown(struct loader *l)
     for (uint64_t i = 0; i < n && !rc; i++) {
         const char *name = first[i].name.s;
         const bool passes = is_extra(m, name) || is_twice(m, name) || is_spare(m, name) ||
+                            (m->arch->blends && strstr(name, ".exp_probs_b_vl.")) || // of images
                             strstr(name, "attn_rot_embd") || strstr(name, "rotary_emb.inv_freq") ||
                             !strcmp(name, HEARTH_CHECKSUMS_NAME) || hearth_is_scale(m, name) ||
                             (m->pack && hearth_pack_owns(&first[i]));

@@ -300,8 +300,10 @@ static int read_groups(const struct reader *r, const struct hearth_arch *arch, s
 // How scores become weights.
 static int read_gating(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
-    enum { SOFTMAX = 1, SIGMOID, SOFTMAX_OF_CHOSEN };
-    int gating = arch->expert_gating == HEARTH_GATING_SIGMOID ? SIGMOID : SOFTMAX;
+    enum { SOFTMAX = 1, SIGMOID, SOFTMAX_OF_CHOSEN, ROOT };
+    static const int usuals[] = {
+        [HEARTH_GATING_SOFTMAX] = SOFTMAX, [HEARTH_GATING_SIGMOID] = SIGMOID, [HEARTH_GATING_ROOT] = ROOT};
+    int gating = usuals[arch->expert_gating];
     hp->expert_renorm = arch->expert_renorm;
     hp->expert_scale = 1.0f;
     const int usual = gating;
@@ -314,20 +316,22 @@ static int read_gating(const struct reader *r, const struct hearth_arch *arch, s
         rc = read_range(r, "expert_gating_func", false, 0, INT_MAX, &gating);
     if (gating == 0) // not said
         gating = usual;
-    if (!rc && gating > SOFTMAX_OF_CHOSEN)
-        rc =
-            hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
-                        "%s: experts chosen by function %d are not supported (softmax, 1 and 3, and sigmoid, "
-                        "2, are)",
-                        hearth_gguf_path(r->g), gating);
-    hp->softmax_choice = arch->softmax_choice && gating != SIGMOID;
-    if (!rc && gating != SIGMOID && !arch->softmax_choice && has_choice_bias(r, arch, hp))
+    if (!rc && gating > ROOT)
+        rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                         "%s: experts chosen by function %d are not supported (softmax, 1 and 3, sigmoid, 2, "
+                         "and the root of softplus, 4, are)",
+                         hearth_gguf_path(r->g), gating);
+    const bool each = gating == SIGMOID || gating == ROOT; // scores do not depend on one another
+    hp->softmax_choice = arch->softmax_choice && !each;
+    if (!rc && !each && !arch->softmax_choice && has_choice_bias(r, arch, hp))
         rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                          "%s: experts chosen by a bias and softmax are not supported for architecture %s",
                          hearth_gguf_path(r->g), arch->name);
     if (!rc)
         rc = read_groups(r, arch, hp);
-    hp->expert_gating = gating == SIGMOID ? HEARTH_GATING_SIGMOID : HEARTH_GATING_SOFTMAX;
+    hp->expert_gating = gating == SIGMOID ? HEARTH_GATING_SIGMOID
+                        : gating == ROOT  ? HEARTH_GATING_ROOT
+                                          : HEARTH_GATING_SOFTMAX;
     hp->expert_renorm |= gating == SOFTMAX_OF_CHOSEN;
     return rc;
 }
@@ -373,7 +377,12 @@ static int read_limits(const struct reader *r, const struct hearth_arch *arch, s
 {
     if (!arch->limits)
         return HEARTH_OK;
+    hp->limit_before = arch->limit_before;
     const int rc = read_limit(r, "swiglu_clamp_exp", hp, &hp->limit_exps, hp->limited_exps);
+    if (!rc && arch->limit_before && !hearth_gguf_find(r->g, key_of(r, "swiglu_clamp_shexp").text)) {
+        hp->limit_shared = hp->limit_exps; // where it is not said, all parts have the same
+        memcpy(hp->limited_shared, hp->limited_exps, sizeof hp->limited_shared);
+    }
     return rc ? rc : read_limit(r, "swiglu_clamp_shexp", hp, &hp->limit_shared, hp->limited_shared);
 }
 
@@ -800,6 +809,8 @@ int hearth_hparams_read(struct hearth_hparams *hp, const struct hearth_arch *arc
         rc = read_positions(&r, arch, hp);
     if (!rc)
         rc = hearth_streams_read(&r, arch, hp);
+    if (!rc)
+        rc = hearth_blender_read(&r, arch, hp);
     if (!rc)
         rc = read_norm(&r, arch, hp);
     if (!rc)

@@ -89,5 +89,7 @@ int hearth_streams_read(const struct reader *r, const struct hearth_arch *arch, 
 
 // What chooses positions (hparams_chooser.c): once rotation, recurrent layers and norms are known.
 int hearth_chooser_read(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp);
+// Balanced streams, positions of one vector and what blends them (hparams_blend.c): once rotation is known.
+int hearth_blender_read(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp);
 
 #endif

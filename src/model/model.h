@@ -72,12 +72,15 @@ struct hearth_layer {
     struct hearth_weight attn_sinks; // [heads] a score that takes part, of no value
     struct hearth_weight
         attn_gate; // [Q x E] [heads x E] what attention's output is multiplied by a function of, or none
-    struct hearth_weight attn_q_a, attn_q_a_norm;       // [A x E] [A] queries in two steps, or none:
-    struct hearth_weight attn_q_up;                     // [heads (N + R) x A]
-    struct hearth_weight attn_kv_a, attn_kv_a_norm;     // [C + R x E] [C] a position's latent vector and key
-    struct hearth_weight attn_kv_up;                    // [heads (N + O) x C] keys' and values' shares, or
-    struct hearth_weight attn_k_up, attn_v_up;          // [heads C x N] the keys' turned, [heads O x C]
-    struct hearth_weight attn_out, attn_out_b;          // [E x Q] [E]
+    struct hearth_weight attn_q_a, attn_q_a_norm;   // [A x E] [A] queries in two steps, or none:
+    struct hearth_weight attn_q_up;                 // [heads (N + R) x A]
+    struct hearth_weight attn_kv_a, attn_kv_a_norm; // [C + R x E] [C] a position's latent vector and key
+    struct hearth_weight attn_kv_up;                // [heads (N + O) x C] keys' and values' shares, or
+    struct hearth_weight attn_k_up, attn_v_up;      // [heads C x N] the keys' turned, [heads O x C]
+    struct hearth_weight attn_out, attn_out_b;      // [E x Q] [E]
+    // What attention gives in two steps (struct hearth_narrow_out, G groups of heads, each to R elements): attn_out then is
+    // [E x G R].
+    struct hearth_weight attn_out_a;                    // [G R x Q / G]
     struct hearth_weight attn_post_norm, ffn_post_norm; // [E] RMSNorm of what the two parts add, or none
     struct hearth_weight output_scale;               // [1] the layer's output is multiplied by this, or none
     struct hearth_weight ffn_norm, ffn_norm_b;       // [E] before the feed-forward part, or none
@@ -86,6 +89,7 @@ struct hearth_layer {
     struct hearth_weight ffn_gate_up;                      // [2 F x E] where the file has them fused
     struct hearth_weight ffn_router, ffn_router_b;         // [X x E] [X] scores the experts
     struct hearth_weight ffn_choice_b;                     // [X] counts in their choice, not in their weights
+    struct hearth_weight ffn_by_token; // [V x U] I32: which U experts a token uses, or none
     struct hearth_weight ffn_gate_exps, ffn_up_exps, ffn_down_exps;       // X times [F x E] [F x E] [E x F]
     struct hearth_weight ffn_gate_exps_b, ffn_up_exps_b, ffn_down_exps_b; // X times [F] [F] [E]
     struct hearth_weight ffn_exps_in,
@@ -105,12 +109,21 @@ struct hearth_layer {
     // before the feed-forward part, and how much each gets of what that gives. Norms then are [G E].
     struct hearth_weight attn_mix_down, attn_mix_up, attn_inject; // [M x G E] [G E x M] [G x G E]
     struct hearth_weight ffn_mix_down, ffn_mix_up, ffn_inject;
+    // The same where weights of streams are balanced: norms then are [E].
+    struct hearth_weight attn_mix, attn_mix_b, attn_mix_scale; // [(2 + G) G x G E] [(2 + G) G] [3]
+    struct hearth_weight ffn_mix, ffn_mix_b, ffn_mix_scale;
 
     // What chooses the positions to attend to (struct hearth_chooser, H heads of C): norms are RMSNorm, or LayerNorm where
     // they have a bias; queries may be made of the first of two steps to those of latent attention.
     struct hearth_weight choose_q, choose_k;                            // [H C x E] or [H C x A], [C x E]
     struct hearth_weight choose_q_norm, choose_k_norm, choose_k_norm_b; // [C], or none
     struct hearth_weight choose_weigh;                                  // [H x E] weights of heads, or none
+
+    // What blends blocks of positions to one (struct hearth_blender, B positions, D elements, twice as many where blocks
+    // overlap): values, what weighs them, biases of that by position, a norm. The same of keys that are chosen by, heads of
+    // C; the queries that choose are made of what queries are, and weighed by choose_weigh.
+    struct hearth_weight blend_value, blend_gate, blend_bias, blend_norm; // [D x E] [D x E] [B x D] f32, [D]
+    struct hearth_weight blend_choose_value, blend_choose_gate, blend_choose_bias, blend_choose_norm;
 
     // What n-grams of tokens add to the streams (struct hearth_grams, W elements of K taps), in one layer.
     struct hearth_weight gram_key, gram_value;                           // [G E x W] [E x W]
@@ -176,8 +189,9 @@ struct hearth_weights {
     // embedding and its norm; or none.
     struct hearth_weight token_layers, token_layers_in, token_layers_norm; // [V x L P] [L P x E] [P]
     struct hearth_weight output_mix_down,
-        output_mix_up;               // before the head, as in struct hearth_layer; or none
-    struct hearth_weight gram_table; // [rows x elements] of n-grams, or none
+        output_mix_up; // before the head, as in struct hearth_layer; or none
+    struct hearth_weight output_mix, output_mix_b, output_mix_scale; // [G x G E] [G] [1] the same, balanced
+    struct hearth_weight gram_table;                                 // [rows x elements] of n-grams, or none
     // Of a layer that guesses a token ahead (nextn.h): norms of the token's embedding and of the state before it, what
     // makes an input of both, and the norm behind the layer, where it is not the model's.
     struct hearth_weight nextn_embd_norm, nextn_state_norm, nextn_in, nextn_norm; // [E] [E] [E x 2 E] [E]
@@ -215,7 +229,11 @@ struct hearth_latent {
 };
 
 // What a router's scores are made to before they weigh experts.
-enum hearth_gating { HEARTH_GATING_SOFTMAX, HEARTH_GATING_SIGMOID };
+enum hearth_gating {
+    HEARTH_GATING_SOFTMAX,
+    HEARTH_GATING_SIGMOID,
+    HEARTH_GATING_ROOT // the root of the softplus
+};
 
 // What layers without attention compute: of a sequence's tokens so far they know a state of a fixed size.
 enum hearth_recurrence_kind {
@@ -248,6 +266,18 @@ struct hearth_recurrence {
 struct hearth_streams {
     int n;    // 0: there is one
     int rank; // of the matrices that mix them
+    // Above 0: streams are mixed by balanced matrices, of so many rounds ("mHC", arXiv 2512.24880); eps: see streams.h.
+    int rounds;
+    float eps;
+};
+
+// Layers with a window that attend to what is before it, too: to blocks of neighbours, each blended to one position
+// ("DeepSeek-V4"). Blocks of HEARTH_OVERLAPPING positions overlap, and the best of them are chosen by a small attention of
+// its own.
+#define HEARTH_OVERLAPPING 4
+struct hearth_blender {
+    uint8_t block[HEARTH_MAX_LAYERS]; // by layer: positions of one, a power of two up to 128; 0: it has none
+    int n_layers;                     // that have some
 };
 
 // Which positions a layer without a window attends to: the best blocks of neighbours by a small attention of its own, and
@@ -332,9 +362,11 @@ struct hearth_hparams {
     float limit_exps, limit_shared;
     uint64_t limited_exps[HEARTH_MAX_LAYERS / 64],
         limited_shared[HEARTH_MAX_LAYERS / 64]; // by layer, a bit each
+    bool limit_before;                          // gates are cut before they are activated
     bool early_router;                          // it reads the layer's input
     bool softmax_choice;       // a bias that counts in the choice is added to the softmax, not to scores
     int n_group, n_group_used; // experts of so many groups are considered, side by side; 0: all
+    int n_by_token;            // of the first layers with experts a table says which ones a token uses
 
     enum hearth_positions positions;
     int n_rot;        // leading dimensions of a head that rotate; 0 without rotation
@@ -373,7 +405,11 @@ struct hearth_hparams {
     bool attn_gated;  // attention's output is multiplied by sigmoids, which come with the queries
     bool gates_apart; // the same by a function of another product, attn_gate, of each element or each head:
     bool gates_softplus; // softplus, or else the sigmoid
+    // Values are keys: positions have one vector, of which the last elements rotate; what attention gives is rotated back.
+    bool one_vector;
+    int out_groups, out_rank; // of heads whose output is made narrow first, and how narrow; 0: it is not
     struct hearth_streams streams;
+    struct hearth_blender blender;
     struct hearth_chooser chooser;
     struct hearth_grams grams;
 
@@ -464,6 +500,45 @@ static inline int hearth_keys_of(const struct hearth_hparams *hp, int layer)
     return i;
 }
 
+// Whether the cache has no values of their own: they are keys, or beginnings of these.
+static inline bool hearth_values_in_keys(const struct hearth_hparams *hp)
+{
+    return hp->latent.rank || hp->one_vector;
+}
+
+// Whether a layer rotates as layers with a window do, where these have a rotation of their own.
+static inline bool hearth_rotates_apart(const struct hearth_hparams *hp, int layer)
+{
+    return hp->rope_theta_window > 0 && hearth_window_of(hp, layer) && !hp->blender.block[layer];
+}
+
+// Of a layer that blends positions: whether its blocks overlap and are chosen, elements of what a block becomes, and
+// floats of a position's inputs and of a sequence's state.
+static inline bool hearth_blend_overlaps(const struct hearth_hparams *hp, int layer)
+{
+    return hp->blender.block[layer] == HEARTH_OVERLAPPING;
+}
+static inline int hearth_blend_width(const struct hearth_hparams *hp, int layer)
+{
+    return hp->head_dim + (hearth_blend_overlaps(hp, layer) ? hp->chooser.dim : 0);
+}
+static inline int hearth_blend_inputs(const struct hearth_hparams *hp, int layer)
+{
+    return (hearth_blend_overlaps(hp, layer) ? 4 : 2) * hearth_blend_width(hp, layer);
+}
+static inline int hearth_blend_state(const struct hearth_hparams *hp, int layer)
+{
+    return hp->blender.block[layer]
+               ? (hearth_blend_overlaps(hp, layer) ? 9 : 3) * hearth_blend_width(hp, layer)
+               : 0;
+}
+
+// Whether sequences have states besides their part of the KV cache.
+static inline bool hearth_has_states(const struct hearth_hparams *hp)
+{
+    return hp->recurrence.n_layers || hp->blender.n_layers;
+}
+
 // Elements of a token's residual streams, all together.
 static inline int hearth_stream_width(const struct hearth_hparams *hp)
 {
@@ -537,11 +612,25 @@ static inline bool hearth_is_relu(const struct hearth_hparams *hp)
     return hearth_act_is_relu(hp->activation);
 }
 
-// The limit of a layer's activated gates, of its experts or of what all tokens use; 0: none.
-static inline float hearth_limit_of(const struct hearth_hparams *hp, int layer, bool experts)
+// Whether a table says which experts of the layer a token uses.
+static inline bool hearth_is_by_token(const struct hearth_hparams *hp, int layer)
+{
+    return layer < hp->n_by_token;
+}
+
+// What gates are cut to.
+struct hearth_limit {
+    float at;    // 0: they are not
+    bool before; // they are activated
+};
+
+// The limit of a layer's gates, of its experts or of what all tokens use.
+static inline struct hearth_limit hearth_limit_of(const struct hearth_hparams *hp, int layer, bool experts)
 {
     const uint64_t *limited = experts ? hp->limited_exps : hp->limited_shared;
-    return limited[layer / 64] >> (layer % 64) & 1 ? (experts ? hp->limit_exps : hp->limit_shared) : 0.0f;
+    const bool has = limited[layer / 64] >> (layer % 64) & 1;
+    return (struct hearth_limit){has ? (experts ? hp->limit_exps : hp->limit_shared) : 0.0f,
+                                 hp->limit_before};
 }
 
 // Whether the layer has experts.

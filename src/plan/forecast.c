@@ -93,15 +93,50 @@ void hearth_workload_make(struct hearth_workload *out, const struct hearth_model
                                     .n_layer = m->hp.n_layer};
     for (int i = 0; i < m->hp.n_layer; i++) {
         const struct hearth_layer *l = &m->weights.layers[i];
-        const struct hearth_weight *const whole[] = {
-            &l->attn_q,     &l->attn_k,        &l->attn_v,      &l->attn_q_a,     &l->attn_q_up,
-            &l->attn_kv_a,  &l->attn_kv_up,    &l->attn_k_up,   &l->attn_v_up,    &l->attn_out,
-            &l->rec_in,     &l->rec_gate,      &l->rec_alpha,   &l->rec_beta,     &l->rec_out,
-            &l->ffn_router, &l->ffn_linear,    &l->ffn_exps_in, &l->ffn_exps_out, &l->rec_q,
-            &l->rec_k,      &l->rec_v,         &l->rec_fade_a,  &l->rec_fade_b,   &l->rec_gate_a,
-            &l->rec_gate_b, &l->attn_mix_down, &l->attn_mix_up, &l->attn_inject,  &l->ffn_mix_down,
-            &l->ffn_mix_up, &l->ffn_inject,    &l->choose_q,    &l->choose_k,     &l->gram_key,
-            &l->gram_value, &l->choose_weigh};
+        const struct hearth_weight *const whole[] = {&l->attn_q,
+                                                     &l->attn_k,
+                                                     &l->attn_v,
+                                                     &l->attn_q_a,
+                                                     &l->attn_q_up,
+                                                     &l->attn_kv_a,
+                                                     &l->attn_kv_up,
+                                                     &l->attn_k_up,
+                                                     &l->attn_v_up,
+                                                     &l->attn_out,
+                                                     &l->rec_in,
+                                                     &l->rec_gate,
+                                                     &l->rec_alpha,
+                                                     &l->rec_beta,
+                                                     &l->rec_out,
+                                                     &l->ffn_router,
+                                                     &l->ffn_linear,
+                                                     &l->ffn_exps_in,
+                                                     &l->ffn_exps_out,
+                                                     &l->rec_q,
+                                                     &l->rec_k,
+                                                     &l->rec_v,
+                                                     &l->rec_fade_a,
+                                                     &l->rec_fade_b,
+                                                     &l->rec_gate_a,
+                                                     &l->rec_gate_b,
+                                                     &l->attn_mix_down,
+                                                     &l->attn_mix_up,
+                                                     &l->attn_inject,
+                                                     &l->ffn_mix_down,
+                                                     &l->ffn_mix_up,
+                                                     &l->ffn_inject,
+                                                     &l->choose_q,
+                                                     &l->choose_k,
+                                                     &l->gram_key,
+                                                     &l->gram_value,
+                                                     &l->choose_weigh,
+                                                     &l->attn_mix,
+                                                     &l->ffn_mix,
+                                                     &l->attn_out_a,
+                                                     &l->blend_value,
+                                                     &l->blend_gate,
+                                                     &l->blend_choose_value,
+                                                     &l->blend_choose_gate};
         for (size_t w = 0; w < sizeof whole / sizeof *whole; w++)
             add_to(out->whole, whole[w], 1);
         add_ffn(out, m, l, sparsity, density[i]);
@@ -110,6 +145,7 @@ void hearth_workload_make(struct hearth_workload *out, const struct hearth_model
     add_to(out->whole, &m->weights.output, 1);
     add_to(out->whole, &m->weights.output_mix_down, 1);
     add_to(out->whole, &m->weights.output_mix_up, 1);
+    add_to(out->whole, &m->weights.output_mix, 1);
 }
 
 // ---- how long computing takes

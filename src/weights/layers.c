@@ -468,7 +468,8 @@ static bool is_fixed(const struct hearth_model *m, const struct hearth_item *ite
 {
     return item->vector || is_item_of(m, item, &m->weights.position_embd) ||
            is_item_of(m, item, &m->weights.token_layers_in) ||
-           is_item_of(m, item, &m->weights.output_mix_down) || is_item_of(m, item, &m->weights.output_mix_up);
+           is_item_of(m, item, &m->weights.output_mix_down) ||
+           is_item_of(m, item, &m->weights.output_mix_up) || is_item_of(m, item, &m->weights.output_mix);
 }
 
 static bool is_tied(const struct hearth_model *m)

@@ -54,10 +54,12 @@ static bool with_table;
 
 static bool is_changed(const char *tensor, uint64_t rows)
 {
-    static const char *const others[] = {
-        "norm",          "conv1d",     "shortconv.conv", "attn_k_b.",       "attn_v_b.", "attn_kv_b.",
-        "position_embd", "rope_freqs", ".bias",          "ssm_a",           "sinks",     "fc1",
-        "fc2",           "ffn_down_t", "rope_factors",   "per_layer_token", "scale",     "ssm_d"};
+    static const char *const others[] = {"norm",       "conv1d",       "shortconv.conv",  "attn_k_b.",
+                                         "attn_v_b.",  "attn_kv_b.",   "position_embd",   "rope_freqs",
+                                         ".bias",      "ssm_a",        "sinks",           "fc1",
+                                         "fc2",        "_ape",         "tid2eid",         "_base",
+                                         "ffn_down_t", "rope_factors", "per_layer_token", "scale",
+                                         "ssm_d"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strstr(tensor, others[i]) && !strstr(tensor, "ssm_alpha"))
             return false;
@@ -244,6 +246,7 @@ static const struct made kinds[] = {
     {.arch = "falcon-h1"},
     {.arch = "nemotron_h"},
     {.arch = "qwen4exp", .experts = true, .grams = true},
+    {.arch = "deepseek4", .experts = true, .by_token = true},
     {.arch = "nemotron_h_moe",
      .experts = true,
      .shared = true,

@@ -477,7 +477,7 @@ static void test_hyper_parameters(void **state)
             "llama.feed_forward_length differs by layer (48 in the first, 49 in layer 1)");
     struct made made = {.arch = "qwen3moe", .experts = true, .set = {{"expert_group_count", 'u', 2, NULL}}};
     refused(&made, HEARTH_E_UNSUPPORTED, "groups of experts are not supported for architecture qwen3moe");
-    made.set[0] = (struct made_kv){"expert_gating_func", 'u', 4, NULL};
+    made.set[0] = (struct made_kv){"expert_gating_func", 'u', 5, NULL};
     refused(&made, HEARTH_E_UNSUPPORTED, "softmax");
     made.set[0] = (struct made_kv){"expert_feed_forward_length", 'u', 0, NULL};
     refused(&made, HEARTH_E_FORMAT, "expert_feed_forward_length");
@@ -730,6 +730,56 @@ static void test_streams(void **state)
             HEARTH_E_UNSUPPORTED, "per_layer_token_embd.weight is not known");
 }
 
+// Blocks of positions, balanced streams, experts by token.
+static void test_blends(void **state)
+{
+    (void)state;
+    static const struct {
+        int code;
+        const char *says;
+        struct made_kv set[2];
+    } bad[] = {
+        {HEARTH_E_FORMAT, "hyper_connection.count", {{"hyper_connection.count", 'u', 1, NULL}}},
+        {HEARTH_E_FORMAT, "sinkhorn_iterations", {{"hyper_connection.sinkhorn_iterations", 'u', 0, NULL}}},
+        {HEARTH_E_FORMAT, "hyper_connection.epsilon", {{"hyper_connection.epsilon", 'f', NAN, NULL}}},
+        {HEARTH_E_FORMAT, "output_group_count", {{"attention.output_group_count", 'u', 0, NULL}}},
+        {HEARTH_E_FORMAT, "cannot be in 3 groups", {{"attention.output_group_count", 'u', 3, NULL}}},
+        {HEARTH_E_FORMAT, "output_lora_rank", {{"attention.output_lora_rank", 'u', 0, NULL}}},
+        {HEARTH_E_FORMAT, "q_lora_rank", {{"attention.q_lora_rank", 'u', 0, NULL}}},
+        {HEARTH_E_UNSUPPORTED, "compress_ratios is 12", {{"attention.compress_ratios", 'a', 12, NULL}}},
+        {HEARTH_E_UNSUPPORTED, "compress_ratios is 256", {{"attention.compress_ratios", 'a', 256, NULL}}},
+        {HEARTH_E_UNSUPPORTED, "compress_ratios is 1 ", {{"attention.compress_ratios", 'a', 1, NULL}}},
+        {HEARTH_E_FORMAT, "cannot rotate 4", {{"attention.indexer.key_length", 'u', 2, NULL}}},
+        {HEARTH_E_FORMAT, "indexer.top_k", {{"attention.indexer.top_k", 'u', 0, NULL}}},
+        {HEARTH_E_FORMAT, "compress_rope_freq_base", {{"attention.compress_rope_freq_base", 'f', 0, NULL}}},
+        {HEARTH_E_FORMAT, "hash_layer_count", {{"hash_layer_count", 'u', MADE_LAYERS + 1, NULL}}},
+        {HEARTH_E_UNSUPPORTED, "a window of 0", {{"attention.sliding_window", 'u', 0, NULL}}},
+        {HEARTH_E_UNSUPPORTED, "2 heads of keys", {{"attention.head_count_kv", 'u', 2, NULL}}},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct made made = {.arch = "deepseek4", .experts = true, .by_token = true};
+        memcpy(made.set, bad[i].set, sizeof bad[i].set);
+        refused(&made, bad[i].code, bad[i].says);
+    }
+    refused(&(struct made){.arch = "deepseek4", .experts = true, .extra = "blk.1.ffn_gate_tid2eid.weight"},
+            HEARTH_E_UNSUPPORTED, "blk.1.ffn_gate_tid2eid.weight is not known");
+    // A table that names an expert that there is not fails evaluations of its tokens alone.
+    const struct made made = {.arch = "deepseek4", .experts = true, .by_token = true, .bad_token = 7};
+    struct hearth_model *m = open_made(&made, NULL);
+    struct hearth_session_params p = hearth_session_params_default();
+    struct hearth_session *s = NULL;
+    struct hearth_error err = {0};
+    CHECK(hearth_session_open(&s, m, &p, &check_error));
+    const hearth_token tokens[] = {1, 2, 3, 7};
+    int seq = hearth_seq_new(s, NULL);
+    CHECK(hearth_prompt(s, seq, tokens, 3, NULL, NULL, &check_error));
+    assert_int_equal(hearth_prompt(s, seq, tokens, 4, NULL, NULL, &err), HEARTH_E_FORMAT);
+    assert_non_null(strstr(err.message, "ffn_gate_tid2eid.weight names expert 6 of 6 for token 7"));
+    CHECK(hearth_step(s, &seq, tokens, 1, &check_error));
+    hearth_session_close(&s);
+    hearth_model_close(&m);
+}
+
 // Layers that guess tokens ahead are known of one architecture; of others nothing is dropped.
 static void test_extra_layers(void **state)
 {
@@ -816,25 +866,16 @@ static int name_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invariance),
-        cmocka_unit_test(test_batch_mates),
-        cmocka_unit_test(test_window),
-        cmocka_unit_test(test_split_experts),
-        cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_spellings),
-        cmocka_unit_test(test_pooling),
-        cmocka_unit_test(test_hyper_parameters),
-        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_latent),
-        cmocka_unit_test(test_gating),
-        cmocka_unit_test(test_gemma4),
-        cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_extra_layers),
-        cmocka_unit_test(test_alternatives),
-        cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_learned_positions),
+        cmocka_unit_test(test_invariance),   cmocka_unit_test(test_batch_mates),
+        cmocka_unit_test(test_window),       cmocka_unit_test(test_split_experts),
+        cmocka_unit_test(test_choices),      cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_tensors),      cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_pooling),      cmocka_unit_test(test_hyper_parameters),
+        cmocka_unit_test(test_groups),       cmocka_unit_test(test_latent),
+        cmocka_unit_test(test_gating),       cmocka_unit_test(test_gemma4),
+        cmocka_unit_test(test_streams),      cmocka_unit_test(test_blends),
+        cmocka_unit_test(test_extra_layers), cmocka_unit_test(test_alternatives),
+        cmocka_unit_test(test_extremes),     cmocka_unit_test(test_learned_positions),
     };
     return cmocka_run_group_tests(tests, name_file, remove_folder);
 }

@@ -37,6 +37,8 @@ enum {
     MADE_CHOSEN = 16
 };
 enum { MADE_GRAM = 20, MADE_GRAMS = 3, MADE_GRAM_HEADS = 2, MADE_GRAM_TAPS = 3, MADE_GRAM_ROWS = 90 };
+// Balanced streams, positions of one vector, which blocks blend: heads of attention's output in groups.
+enum { MADE_GROUPS = 2, MADE_OUT_RANK = 12, MADE_TURNING = 4, MADE_BLEND_WINDOW = 20, MADE_BEST = 3 };
 enum { MADE_VOCAB = 272, MADE_EXPERTS = 6, MADE_USED = 2, MADE_CTX = 256, MADE_RANK = 24 };
 
 // One metadata entry: a number ('u', 'f'), a bool ('b'), text ('s'), or a number for each layer,
@@ -52,32 +54,35 @@ struct made_kv {
 struct made {
     const char *arch;
     bool experts;
-    bool optional;       // with optional tensors, but for rope_freqs and the second norm of a parallel layer
-    bool split_experts;  // a tensor per expert
-    bool small;          // experts read a projection of the stream
-    bool shared;         // with an expert that all tokens use
-    bool two_step_q;     // latent attention: queries are made in two steps
-    bool joint;          // keys' and values' matrices are one
-    bool leading;        // the first layer has no experts
-    bool fused;          // experts have gate and up in one tensor; queries, keys and values are in one
-    bool one_norm;       // both parts of a layer are behind one norm
-    bool gives;          // tokens give each layer something
-    bool grams;          // n-grams of tokens feed the first layer
-    bool borrows;        // the last layer attends to keys and values of the first
-    bool shares_choice;  // the last layer attends to the positions that the first chose
-    bool two_widths;     // the last layer has more neurons
-    bool by_neuron;      // down stored by neuron
-    bool predictors;     // and these
-    bool jump;           // with a linear part, and biases of gates
-    bool zero_router;    // all experts score the same
-    bool plain_norms;    // norms only scale: their weights are 1
-    uint32_t ff;         // neurons of a dense part; 0: MADE_F
-    uint32_t vocab;      // rows of embedding and head, at least MADE_VOCAB; 0: MADE_VOCAB
-    const char *without; // a tensor or key to leave out
-    const char *reshape; // a tensor to give one row, or element, more
-    const char *extra;   // a tensor to add
-    uint64_t extra_n;    // its elements; 0: MADE_E
-    uint32_t type;       // of all tensors: F32, or one whose data then is zeros
+    bool optional;      // with optional tensors, but for rope_freqs and the second norm of a parallel layer
+    bool split_experts; // a tensor per expert
+    bool small;         // experts read a projection of the stream
+    bool shared;        // with an expert that all tokens use
+    bool two_step_q;    // latent attention: queries are made in two steps
+    bool joint;         // keys' and values' matrices are one
+    bool leading;       // the first layer has no experts
+    bool fused;         // experts have gate and up in one tensor; queries, keys and values are in one
+    bool one_norm;      // both parts of a layer are behind one norm
+    bool gives;         // tokens give each layer something
+    bool grams;         // n-grams of tokens feed the first layer
+    bool borrows;       // the last layer attends to keys and values of the first
+    bool shares_choice; // the last layer attends to the positions that the first chose
+    bool two_widths;    // the last layer has more neurons
+    bool by_neuron;     // down stored by neuron
+    bool predictors;    // and these
+    uint32_t blocks[MADE_LAYERS]; // positions that are blended to one; none: 4 and 8
+    bool by_token;                // a table says which experts tokens use in the first layer,
+    uint32_t bad_token;           // of this one that there is no such expert; 0: of none
+    bool jump;                    // with a linear part, and biases of gates
+    bool zero_router;             // all experts score the same
+    bool plain_norms;             // norms only scale: their weights are 1
+    uint32_t ff;                  // neurons of a dense part; 0: MADE_F
+    uint32_t vocab;               // rows of embedding and head, at least MADE_VOCAB; 0: MADE_VOCAB
+    const char *without;          // a tensor or key to leave out
+    const char *reshape;          // a tensor to give one row, or element, more
+    const char *extra;            // a tensor to add
+    uint64_t extra_n;             // its elements; 0: MADE_E
+    uint32_t type;                // of all tensors: F32, or one whose data then is zeros
     // Another value than the usual one for an element of a tensor; NULL: the usual ones.
     float (*value)(const char *tensor, uint64_t row, uint64_t column, float usual);
     // Added to an element, or NULL.
@@ -122,6 +127,18 @@ static inline bool made_is_one_part(const struct made *made)
     return arch && arch->one_part;
 }
 
+// Whether positions have one vector, and layers blend these; and how many at a time.
+static inline bool made_blends(const struct made *made)
+{
+    const struct hearth_arch *arch = hearth_arch_find((struct hearth_str){made->arch, strlen(made->arch)});
+    return arch && arch->blends;
+}
+static inline uint32_t made_block(const struct made *made, int layer)
+{
+    const bool usual = !made->blocks[0] && !made->blocks[1];
+    return usual ? 4u << layer : made->blocks[layer];
+}
+
 static inline int made_layers(const struct made *made)
 {
     return made_is_one_part(made) ? MADE_PARTS : MADE_LAYERS;
@@ -149,7 +166,8 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim, in
 {
     const bool two_kinds = made_is_gemma4(made) && !made->borrows, windowed = two_kinds && layer > 0;
     const uint64_t head = (uint64_t)(windowed ? MADE_E / MADE_HEADS / 2 : MADE_E / MADE_HEADS);
-    const uint64_t kv_heads = (uint64_t)(two_kinds && !windowed ? MADE_KV_HEADS - 1 : MADE_KV_HEADS);
+    const bool fewer = (two_kinds && !windowed) || made_blends(made);
+    const uint64_t kv_heads = (uint64_t)(fewer ? MADE_KV_HEADS - 1 : MADE_KV_HEADS);
     switch (dim) {
     case HEARTH_DIM_NONE:
     case HEARTH_DIM_ONE:
@@ -256,6 +274,22 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim, in
         return MADE_CHOOSER * MADE_CHOOSER_HEADS;
     case HEARTH_DIM_CHOOSER_HEADS:
         return MADE_CHOOSER_HEADS;
+    case HEARTH_DIM_MIX:
+        return (2 + MADE_STREAMS) * MADE_STREAMS;
+    case HEARTH_DIM_THREE:
+        return 3;
+    case HEARTH_DIM_OUT_GROUP:
+        return MADE_HEADS * head / MADE_GROUPS;
+    case HEARTH_DIM_OUT_LOW:
+        return MADE_GROUPS * MADE_OUT_RANK;
+    case HEARTH_DIM_BLEND:
+        return made_block(made, layer) == HEARTH_OVERLAPPING ? 2 * head : head;
+    case HEARTH_DIM_BLOCK:
+        return made_block(made, layer);
+    case HEARTH_DIM_CHOOSER_TWICE:
+        return 2 * MADE_CHOOSER;
+    case HEARTH_DIM_EXPERTS_USED:
+        return MADE_USED;
     case HEARTH_DIM_GRAM:
         return MADE_GRAM;
     case HEARTH_DIM_GRAMS:
@@ -272,6 +306,7 @@ struct made_tensor {
     char name[96];
     uint64_t ne[3];
     bool zero;
+    bool whole; // numbers of experts
     uint32_t seed;
 };
 
@@ -294,6 +329,7 @@ static inline void made_add(struct made_list *l, const char *name, uint64_t k, u
     t->ne[1] = n + (wrong && n > 1);
     t->ne[2] = m;
     t->zero = zero;
+    t->whole = strstr(name, "tid2eid") != NULL;
     t->seed = seed;
 }
 
@@ -340,6 +376,11 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
         ((b->need == HEARTH_GRAMS || b->need == HEARTH_GRAMS_F32) &&
          !(made->grams && (!*prefix || !strcmp(prefix, "blk.0.")))) ||
         (b->need == HEARTH_TOKEN_GIVES && !made->gives) ||
+        ((b->need == HEARTH_BLENDS || b->need == HEARTH_BLENDS_F32) && !made_block(made, at)) ||
+        ((b->need == HEARTH_BLENDS_BEST || b->need == HEARTH_BLENDS_BEST_F32) &&
+         made_block(made, at) != HEARTH_OVERLAPPING) ||
+        (b->need == HEARTH_BY_TOKEN && !(made->by_token && at == 0)) ||
+        (b->need == HEARTH_BY_SCORE && made->by_token && at == 0) ||
         ((b->need == HEARTH_OWN_KEYS || b->need == HEARTH_OWN_VALUES) && made->borrows &&
          strcmp(prefix, "blk.0.") != 0) ||
         (b->need == HEARTH_OWN_VALUES && !made->optional && !made->borrows && !strcmp(prefix, "blk.0.")) ||
@@ -455,6 +496,37 @@ static inline void made_put_grams(struct hearth_gguf_writer *w, const struct mad
     }
 }
 
+// What says how positions are blended.
+static inline void made_put_blender(struct hearth_gguf_writer *w, const struct made *made)
+{
+    const struct made_kv numbers[] = {{"attention.head_count_kv", 'u', 1, NULL},
+                                      {"attention.sliding_window", 'u', MADE_BLEND_WINDOW, NULL},
+                                      {"attention.q_lora_rank", 'u', MADE_Q_RANK, NULL},
+                                      {"rope.dimension_count", 'u', MADE_TURNING, NULL},
+                                      {"attention.output_group_count", 'u', MADE_GROUPS, NULL},
+                                      {"attention.output_lora_rank", 'u', MADE_OUT_RANK, NULL},
+                                      {"attention.compress_rope_freq_base", 'f', 500, NULL},
+                                      {"attention.indexer.head_count", 'u', MADE_CHOOSER_HEADS, NULL},
+                                      {"attention.indexer.key_length", 'u', MADE_CHOOSER, NULL},
+                                      {"attention.indexer.top_k", 'u', MADE_BEST, NULL},
+                                      {"hyper_connection.count", 'u', MADE_STREAMS, NULL},
+                                      {"hyper_connection.sinkhorn_iterations", 'u', 5, NULL},
+                                      {"hyper_connection.epsilon", 'f', 1e-6, NULL},
+                                      {"expert_gating_func", 'u', 4, NULL},
+                                      {"expert_shared_count", 'u', made->shared, NULL},
+                                      {"swiglu_clamp_exp", 'f', 1, NULL},
+                                      {"swiglu_clamp_shexp", 'f', 1, NULL},
+                                      {"hash_layer_count", 'u', made->by_token, NULL}};
+    const uint32_t blocks[MADE_LAYERS] = {made_block(made, 0), made_block(made, 1)};
+    struct hearth_error err;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!made_sets(made, numbers[i].key))
+            made_put_kv(w, made, numbers[i]);
+    if (!made_sets(made, "attention.compress_ratios"))
+        MADE_OK(hearth_gguf_put_array(w, "deepseek4.attention.compress_ratios", HEARTH_GGUF_U32, blocks,
+                                      MADE_LAYERS, &err));
+}
+
 static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct made *made,
                                      const struct hearth_arch *arch)
 {
@@ -486,7 +558,8 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
     struct hearth_error err;
     MADE_OK(hearth_gguf_put_str(w, "general.architecture", made->arch, strlen(made->arch), &err));
     for (size_t i = 0; i < n_usual; i++) {
-        if (made_sets(made, usual[i].key))
+        if (made_sets(made, usual[i].key) ||
+            (made_blends(made) && !strcmp(usual[i].key, "attention.head_count_kv")))
             continue;
         const bool heads = !strcmp(usual[i].key, "attention.head_count_kv"),
                    width = !strcmp(usual[i].key, "feed_forward_length");
@@ -551,6 +624,8 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
             made_put_kv(w, made, streams[i]);
     if (made->grams)
         made_put_grams(w, made);
+    if (made_blends(made))
+        made_put_blender(w, made);
     const struct made_kv conv = {"shortconv.l_cache", 'u', MADE_REC_TAPS, NULL};
     for (size_t i = 0; i < sizeof delta / sizeof *delta && made_recurrence(made) == HEARTH_RECURRENCE_DELTA;
          i++)
@@ -606,6 +681,15 @@ static inline void made_write_tensor(struct hearth_gguf_writer *w, const struct 
                                      const struct made_tensor *t)
 {
     struct hearth_error err;
+    if (t->whole) {
+        for (uint32_t row = 0; row < t->ne[1]; row++)
+            for (uint32_t i = 0; i < t->ne[0]; i++) {
+                const bool bad = made->bad_token && row == made->bad_token;
+                const int32_t id = bad ? MADE_EXPERTS : (int32_t)((row * 7 + i) % MADE_EXPERTS);
+                MADE_OK(hearth_gguf_write(w, &id, sizeof id, &err));
+            }
+        return;
+    }
     if (made->type != HEARTH_TYPE_F32) {
         const uint64_t bytes = hearth_type_bytes(made->type, t->ne[0]) * t->ne[1] * t->ne[2];
         void *zeros = calloc(1, bytes);
@@ -657,7 +741,8 @@ static inline void made_write(const char *path, const struct made *made)
     made_list_tensors(&list, tables);
     for (size_t i = 0; i < list.n; i++) {
         const uint64_t *ne = list.tensors[i].ne;
-        MADE_OK(hearth_gguf_put_tensor(w, list.tensors[i].name, made->type,
+        MADE_OK(hearth_gguf_put_tensor(w, list.tensors[i].name,
+                                       list.tensors[i].whole ? HEARTH_TYPE_I32 : made->type,
                                        ne[2] > 1   ? 3
                                        : ne[1] > 1 ? 2
                                                    : 1,

@@ -66,6 +66,14 @@ static void test_qwen4(void **state)
     close_opened(&o);
 }
 
+// Balanced streams; experts that a table chooses.
+static void test_deepseek4(void **state)
+{
+    (void)state;
+    check_model(HEARTH_SOURCE_DIR "/tests/golden/models/deepseek-v4.Q8_0.gguf", HEARTH_SPARSITY_OFF);
+    check_model(HEARTH_SOURCE_DIR "/tests/golden/models/deepseek-v4-wide.Q8_0.gguf", HEARTH_SPARSITY_OFF);
+}
+
 // A head that is larger than all layers together streams in parts that fit where a layer does.
 static void test_large_head(void **state)
 {
@@ -328,6 +336,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_early_packs),
         cmocka_unit_test(test_gemma4),
         cmocka_unit_test(test_qwen4),
+        cmocka_unit_test(test_deepseek4),
         cmocka_unit_test(test_large_head),
         cmocka_unit_test(test_gates_apart),
         cmocka_unit_test(test_gates_apart_bytes),

@@ -23,6 +23,8 @@ OTHERWISE = {
     "llama4-chunks": "llama.cpp has chunks of 8192 whatever the file says",
     "deepseek32.Q8_0": "llama.cpp's rounding of activations to 8 bits changes choices of positions",
     "glm-dsa.Q8_0": "llama.cpp's rounding of activations to 8 bits changes choices of positions",
+    "deepseek-v4": "llama.cpp has blocks of 4 and of 128 positions only",
+    "deepseek-v4-wide": "llama.cpp has blocks of 4 and of 128 positions only",
     "command-r-plus": "llama.cpp norms heads in models of 64 layers only",
 }
 

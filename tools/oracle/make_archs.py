@@ -16,6 +16,7 @@ import torch
 import transformers as tf
 from gguf import GGMLQuantizationType as T
 
+import archs_deepseek4
 import archs_dense
 import archs_dsa
 import archs_experts
@@ -296,8 +297,8 @@ MODELS |= {"mistral4": (
 )}  # fmt: skip
 MODELS |= archs_dsa.models(LATENT, YARN, 2 * TEXT)
 MODELS |= archs_experts.models(TEXT, GROUPED, PLAIN)
-MODELS |= archs_mamba.MODELS | archs_kimi.MODELS | archs_qwen4.models(DELTA, TEXT)
-HYBRIDS = {arch: module for module in (archs_mamba, archs_kimi) for arch in module.ARCHS}
+MODELS |= archs_mamba.MODELS | archs_kimi.MODELS | archs_deepseek4.MODELS | archs_qwen4.models(DELTA, TEXT)
+HYBRIDS = {arch: module for module in (archs_mamba, archs_kimi, archs_deepseek4) for arch in module.ARCHS}
 MODELS |= archs_dense.models(TEXT, OTHER, GROUPED, WINDOWS, PLAIN, YARN)
 
 # Types beside Q8_0. F16 models have one layer, and weights that the file holds exactly.
@@ -516,7 +517,7 @@ def leading_layers(cfg):
     kinds = getattr(cfg, "mlp_layer_types", None)
     if hasattr(cfg, "moe_layer_start_index"):
         return cfg.moe_layer_start_index
-    return kinds.index("sparse") if kinds else getattr(cfg, "first_k_dense_replace", getattr(cfg, "num_dense_layers", 0))
+    return kinds.index("sparse") if kinds and "sparse" in kinds else getattr(cfg, "first_k_dense_replace", getattr(cfg, "num_dense_layers", 0))
 def tiled(cfg, x, dim, axis=0):
     """Value heads in GGUF's order: those of the same place in their groups side by side."""
     keys, heads = cfg.linear_num_key_heads, cfg.linear_num_value_heads
@@ -884,7 +885,7 @@ def write_gguf(path, name, arch, model, tensors, kind):
     decoded = {}
     for tensor, value in tensors.items():
         value = -np.exp(value) if tensor.endswith("ssm_a") else value + ones_of(arch, tensor)
-        plain = value.ndim < 2 or any(part in tensor for part in ("norm", "gate_inp", "position", "bias", "conv1d", "shortconv.conv", "indexer.proj")) or tensor.endswith(("ssm_a", "ssm_d"))
+        plain = value.ndim < 2 or any(part in tensor for part in ("norm", "gate_inp", "position", "bias", "conv1d", "shortconv.conv", "indexer.proj")) or tensor.endswith(("ssm_a", "ssm_d", "_ape.weight", "hc_attn_fn.weight", "hc_ffn_fn.weight", "output_hc_fn.weight"))
         own = T.F32 if plain else T.Q8_0 if kind == "MXFP4" and "_exps" not in tensor else T[kind]
         if kind == "NVFP4" and small_formats.has_nvfp4(tensor):
             data, scales = small_formats.encode_nvfp4(value, tensor)
@@ -900,6 +901,8 @@ def write_gguf(path, name, arch, model, tensors, kind):
         decoded[tensor] = np.ascontiguousarray(mm.decode(data, own).astype(np.float32)).reshape(value.shape)
     for tensor, value in (tables_of(name, cfg) | archs_dsa.tables(arch, cfg) | archs_experts.tables(arch, cfg, model)).items():
         w.add_tensor(tensor, np.asarray(value, np.float32))
+    for tensor, value in archs_deepseek4.tables(model).items():
+        w.add_tensor(tensor, value)
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
@@ -973,7 +976,9 @@ def make(name, folder, kind="Q8_0"):
     model = model_class(model_class.config_class(**settings)).eval()
     if name in archs_nextn.NAMES:
         archs_nextn.add_to(model)
-    fill(model, np.random.RandomState(archs_dsa.SEEDS.get(name, 5 + sum(map(ord, name)))))
+    rng = np.random.RandomState((archs_dsa.SEEDS | archs_deepseek4.SEEDS).get(name, 5 + sum(map(ord, name))))
+    fill(model, rng)
+    archs_deepseek4.fill_tables(model, rng)
     if kind == "F16":
         for p in model.parameters():
             p.data = p.data.half().float()
