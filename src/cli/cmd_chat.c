@@ -37,6 +37,7 @@ static int open_session(struct chat *c)
     int status = hearth_cli_fit_or_pack(&params, &c->model, &c->o, &fit);
     if (status)
         return status;
+    hearth_cli_fit_drafter(&c->drafter, c->model, &c->o, &params, 1, &fit);
     c->has_forecast = fit.kind == HEARTH_FIT_STREAMS &&
                       hearth_cli_forecast(&c->forecast, &c->o, c->model, &params, fit.ram, 0);
     params.progress = hearth_chat_progress;
@@ -45,9 +46,7 @@ static int open_session(struct chat *c)
         return status;
     hearth_cli_note_unused(&c->o, c->session);
     hearth_pace_begin(&c->pace, hearth_draft_each(c->model, c->session));
-    status = hearth_cli_use_drafter(&c->drafter, c->session, 1, hearth_session_max_steps(c->session) > 1);
-    if (status)
-        return status;
+    hearth_cli_use_drafter(&c->drafter, c->session, 1, hearth_session_max_steps(c->session) > 1);
     c->pace.drafter = c->drafter.drafter;
     c->tokens.seq = hearth_seq_new(c->session, &err);
     if (c->tokens.seq < 0)

@@ -416,6 +416,8 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
     status = hearth_cli_fit_or_pack(&params, &r->model, r->o, &fit);
     if (status)
         return status;
+    if (r->n_lines == 1 || !r->o->logits_out)
+        hearth_cli_fit_drafter(&r->drafter, r->model, r->o, &params, r->n_lines, &fit);
     if (fit.kind == HEARTH_FIT_STREAMS &&
         hearth_cli_forecast(&r->prospect, r->o, r->model, &params, fit.ram, r->n_prompt))
         r->stats.forecast = &r->prospect;
@@ -429,9 +431,7 @@ static int open_all(struct run *r, const struct hearth_buffer *text)
     hearth_cli_note_unused(r->o, r->session);
     hearth_pace_begin(&r->pace, hearth_draft_each(r->model, r->session));
     r->n_guesses = count_guesses(r, &params);
-    status = hearth_cli_use_drafter(&r->drafter, r->session, r->n_lines, r->n_guesses > 0);
-    if (status)
-        return status;
+    hearth_cli_use_drafter(&r->drafter, r->session, r->n_lines, r->n_guesses > 0);
     r->pace.drafter = r->drafter.drafter;
     r->stats.load_ns = hearth_now_ns() - start;
     r->stats.measure_ns = hearth_cli_machine_ns();

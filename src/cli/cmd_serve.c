@@ -142,9 +142,16 @@ static int open_session(struct serve *s)
     if (!params.kv_tokens)
         params.kv_tokens = room > MOST_KV_TOKENS ? MOST_KV_TOKENS : (int)room;
     hearth_cli_fit_ubatch(&params, s->model, o);
-    const int status = hearth_cli_fit_or_pack(&params, &s->model, o, NULL);
+    struct hearth_fit fit;
+    int status = hearth_cli_fit_or_pack(&params, &s->model, o, &fit);
     s->n_guesses = params.max_steps ? hearth_cli_drafts(o) : 0; // there may be no room for them
-    return status ? status : hearth_cli_open_session(&s->session, s->model, &params);
+    if (!status)
+        hearth_cli_fit_drafter(&s->drafter, s->model, o, &params, (int)o->n_parallel, &fit);
+    if (!status)
+        status = hearth_cli_open_session(&s->session, s->model, &params);
+    if (!status)
+        hearth_cli_use_drafter(&s->drafter, s->session, (int)o->n_parallel, s->n_guesses > 0);
+    return status;
 }
 
 static int open_all(struct serve *s)
@@ -158,8 +165,6 @@ static int open_all(struct serve *s)
         status = hearth_cli_open_template(&s->template, s->o, "serve", s->model);
     if (!status)
         status = open_session(s);
-    if (!status)
-        status = hearth_cli_use_drafter(&s->drafter, s->session, (int)s->o->n_parallel, s->n_guesses > 0);
     if (!status)
         status = hearth_cli_sampling(&s->sampling, s->o, s->model, hearth_session_n_ctx(s->session));
     return status;

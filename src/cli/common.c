@@ -455,9 +455,9 @@ void hearth_cli_progress_of_file(const char *path, const char *what)
                           "%s", what);
 }
 
-// nextn: not 0: the layer that guesses ahead alone, as hearth_nextn_open() takes it.
+// most: not 0: the layer that guesses ahead alone, as hearth_nextn_open() takes it.
 static int open_model_at(struct hearth_model **out, const char *path, const struct hearth_options *o,
-                         bool vocab_only, uint64_t nextn, struct hearth_error *err)
+                         bool vocab_only, uint64_t most, struct hearth_error *err)
 {
     struct hearth_model_params params = hearth_model_params_default();
     params.vocab_only = vocab_only;
@@ -481,13 +481,13 @@ static int open_model_at(struct hearth_model **out, const char *path, const stru
     params.n_adapters = adapters.n;
     params.overrides = overrides.list;
     params.n_overrides = overrides.n;
-    if (!nextn)
+    if (!most)
         hearth_cli_progress_of_file(path, "loading");
     else
         params.progress = NULL;
     if (!rc)
-        rc = nextn ? hearth_nextn_open(out, path, &params, nextn, err)
-                   : hearth_model_open(out, path, &params, err);
+        rc = most ? hearth_nextn_open(out, path, &params, most, err)
+                  : hearth_model_open(out, path, &params, err);
     hearth_progress_end();
     hearth_cli_adapters_close(&adapters);
     hearth_cli_overrides_close(&overrides);
@@ -500,10 +500,10 @@ int hearth_cli_open_model_at(struct hearth_model **out, const char *path, const 
     return open_model_at(out, path, o, vocab_only, 0, err);
 }
 
-int hearth_cli_open_nextn(struct hearth_model **out, const struct hearth_options *o, uint64_t memory,
-                          struct hearth_error *err)
+int hearth_cli_open_nextn(struct hearth_model **out, const char *path, const struct hearth_options *o,
+                          uint64_t most, struct hearth_error *err)
 {
-    return open_model_at(out, o->model, o, false, memory, err);
+    return open_model_at(out, path, o, false, most, err);
 }
 
 // What can be said of the options before a file is looked at.

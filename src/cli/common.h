@@ -101,8 +101,8 @@ int hearth_cli_open_model(struct hearth_model **out, const struct hearth_options
 int hearth_cli_open_model_at(struct hearth_model **out, const char *path, const struct hearth_options *o,
                              bool vocab_only, struct hearth_error *err);
 // The layer of the model's file that guesses ahead: hearth_nextn_open().
-int hearth_cli_open_nextn(struct hearth_model **out, const struct hearth_options *o, uint64_t memory,
-                          struct hearth_error *err);
+int hearth_cli_open_nextn(struct hearth_model **out, const char *path, const struct hearth_options *o,
+                          uint64_t most, struct hearth_error *err);
 // Opens a session, which loads if the model has a budget, and shows progress. From then on Ctrl-C cancels it.
 // Prints any error and returns an exit status.
 int hearth_cli_open_session(struct hearth_session **out, const struct hearth_model *model,

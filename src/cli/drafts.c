@@ -3,13 +3,11 @@
 #include "cli/drafts.h"
 
 #include <math.h>
-#include <string.h>
 
-#include "base/free_memory.h"
 #include "base/log.h"
 #include "cli/common.h"
 #include "cli/extent.h"
-#include "engine/tail.h"
+#include "model/nextn.h"
 
 int hearth_cli_drafts(const struct hearth_options *o)
 {
@@ -70,18 +68,19 @@ static bool goes_on(void *arg, float share)
     return !hearth_cli_interrupted();
 }
 
-// What of --ram the model is to leave its drafter. Weights are in memory by now, and count by themselves; other memory is
-// not touched yet.
-static void set_aside(struct hearth_options *o, const struct hearth_cli_drafter *d)
+// What of --ram a drafter's session takes, whose memory is not touched yet. Weights are in memory by now, and count by
+// themselves.
+static uint64_t session_bytes(const struct hearth_cli_drafter *d)
 {
     struct hearth_stats stats;
     hearth_session_stats(d->session, &stats, sizeof stats);
     const uint64_t weights = d->model->image_bytes, all = stats.memory_bytes;
-    o->aside = all > weights + stats.kv_bytes ? all - weights : stats.kv_bytes;
+    return all > weights + stats.kv_bytes ? all - weights : stats.kv_bytes;
 }
 
-static int check_room(const struct hearth_options *o)
+static int set_aside(struct hearth_options *o, const struct hearth_cli_drafter *d)
 {
+    o->aside = session_bytes(d);
     const uint64_t ram = hearth_options_ram(o);
     char bytes[32];
     if (!ram || ram >= HEARTH_RAM_LEAST || ram > o->aside)
@@ -91,57 +90,11 @@ static int check_room(const struct hearth_options *o)
         "the KV cache and buffers of --model-draft take %s, all of --ram: give more, or a smaller -c", bytes);
 }
 
-// Positions that the layer knows of a text, at most: it begins anew where they are full.
-#define NEXTN_CTX 8192
-
-static struct hearth_session_params nextn_params(const struct hearth_options *own,
-                                                 const struct hearth_model_info *info, int n_texts)
-{
-    const int n_ctx = hearth_cli_context(own, info), least = HEARTH_DRAFTER_TAIL + HEARTH_DRAFTER_STEPS;
-    struct hearth_session_params params = hearth_cli_session_params(own,
-                                                                    n_ctx > NEXTN_CTX ? NEXTN_CTX
-                                                                    : n_ctx > least   ? n_ctx
-                                                                                      : least,
-                                                                    n_texts);
-    params.kv_tokens = 0;
-    params.n_ubatch = HEARTH_DRAFTER_UBATCH;
-    params.max_steps = HEARTH_DRAFTER_STEPS;
-    return params;
-}
-
-// The layer of the model's own file, if it has one. Nothing is amiss where it has none, or there is no room.
-static int open_nextn(struct hearth_cli_drafter *d, struct hearth_options *o, int n_texts)
-{
-    struct hearth_error err = {0};
-    const struct hearth_options own = options_of(o, o->model);
-    const uint64_t ram = hearth_options_ram(o);
-    const uint64_t memory = ram && ram < HEARTH_RAM_LEAST ? ram : hearth_free_memory("", true).bytes;
-    if (o->device && strcmp(o->device, "none") != 0)
-        return HEARTH_EXIT_OK;
-    if (ram == HEARTH_RAM_LEAST || hearth_cli_open_nextn(&d->model, &own, memory, &err) || !d->model)
-        return HEARTH_EXIT_OK; // what is wrong with the file is said when the model opens
-    struct hearth_session_params params = nextn_params(&own, hearth_model_info(d->model), n_texts);
-    params.progress = goes_on;
-    d->nextn = true;
-    if (hearth_session_open(&d->session, d->model, &params, &err))
-        return hearth_cli_fail(&err);
-    set_aside(o, d);
-    o->aside += hearth_tail_bytes(hearth_model_info(d->model)->n_embd, n_texts, HEARTH_DRAFTER_TAIL);
-    d->aside = o->aside;
-    if (o->aside <= memory / 8)
-        return HEARTH_EXIT_OK;
-    o->aside = 0;
-    hearth_cli_close_drafter(d);
-    return HEARTH_EXIT_OK;
-}
-
 int hearth_cli_open_drafter(struct hearth_cli_drafter *d, struct hearth_options *o, int n_texts)
 {
     struct hearth_error err = {0};
-    if (!o->draft_max || o->trace)
+    if (!o->model_draft || !o->draft_max || o->trace)
         return HEARTH_EXIT_OK;
-    if (!o->model_draft)
-        return open_nextn(d, o, n_texts);
     const struct hearth_options own = options_of(o, o->model_draft);
     if (hearth_cli_open_model_at(&d->model, own.model, &own, false, &err))
         return hearth_cli_fail(&err);
@@ -149,9 +102,67 @@ int hearth_cli_open_drafter(struct hearth_cli_drafter *d, struct hearth_options 
     params.progress = goes_on;
     if (hearth_session_open(&d->session, d->model, &params, &err))
         return hearth_cli_fail(&err);
-    set_aside(o, d);
-    return check_room(o);
+    return set_aside(o, d);
 }
+
+// ---- the layer of the model's own file
+
+// Positions that it knows of a text, at most: it begins anew where they are full.
+#define NEXTN_CTX 8192
+// It takes no more than this share of the memory: it is to make a model faster that fits, or that streams, not to take its
+// place.
+#define NEXTN_SHARE 8
+
+static struct hearth_session_params nextn_params(const struct hearth_options *own, int n_ctx, int n_texts)
+{
+    const int least = HEARTH_DRAFTER_TAIL + HEARTH_DRAFTER_STEPS;
+    n_ctx = n_ctx > NEXTN_CTX ? NEXTN_CTX : n_ctx > least ? n_ctx : least;
+    struct hearth_session_params params = hearth_cli_session_params(own, n_ctx, n_texts);
+    params.kv_tokens = (int64_t)n_ctx * n_texts > USUAL_KV ? USUAL_KV : 0;
+    params.n_ubatch = HEARTH_DRAFTER_UBATCH;
+    params.max_steps = HEARTH_DRAFTER_STEPS;
+    params.progress = goes_on;
+    return params;
+}
+
+// Opens it with a session. False: there is none, or not the memory for it, of which there is so much for all.
+static bool open_nextn(struct hearth_cli_drafter *d, const struct hearth_model *model,
+                       const struct hearth_options *o, int n_ctx, int n_texts, uint64_t memory)
+{
+    struct hearth_error err = {0};
+    const struct hearth_options own = options_of(o, model->info.path);
+    const struct hearth_session_params params = nextn_params(&own, n_ctx, n_texts);
+    d->nextn = true;
+    if (hearth_cli_open_nextn(&d->model, own.model, &own, memory / NEXTN_SHARE, &err) || !d->model ||
+        hearth_session_open(&d->session, d->model, &params, &err))
+        return false;
+    d->aside = session_bytes(d) + hearth_drafter_nextn_bytes(d->session, model->hp.n_embd, n_texts);
+    return d->aside <= memory / NEXTN_SHARE;
+}
+
+void hearth_cli_fit_drafter(struct hearth_cli_drafter *d, struct hearth_model *model,
+                            const struct hearth_options *o, const struct hearth_session_params *params,
+                            int n_texts, struct hearth_fit *fit)
+{
+    struct hearth_error err = {0};
+    struct hearth_fit with;
+    if (d->model || !params->max_steps || !hearth_cli_drafts(o) || params->device ||
+        fit->kind == HEARTH_FIT_NOT || !hearth_nextn_is_in(model))
+        return;
+    bool stays = open_nextn(d, model, o, params->n_ctx, n_texts, fit->ram);
+    if (stays) {
+        hearth_model_set_aside(model, d->aside);
+        stays = !hearth_model_fit(model, params, 0, &with, sizeof with, &err) && with.kind == fit->kind;
+    }
+    if (stays) {
+        *fit = with;
+        return;
+    }
+    hearth_model_set_aside(model, 0);
+    hearth_cli_close_drafter(d);
+}
+
+// ---- both
 
 int hearth_cli_attach_drafter(struct hearth_cli_drafter *d, const struct hearth_model *main, int n_texts)
 {
@@ -161,13 +172,16 @@ int hearth_cli_attach_drafter(struct hearth_cli_drafter *d, const struct hearth_
     return HEARTH_EXIT_OK;
 }
 
-int hearth_cli_use_drafter(struct hearth_cli_drafter *d, struct hearth_session *session, int n_texts,
-                           bool guesses)
+void hearth_cli_use_drafter(struct hearth_cli_drafter *d, struct hearth_session *session, int n_texts,
+                            bool guesses)
 {
     struct hearth_error err = {0};
-    if (d->nextn && guesses &&
-        hearth_drafter_open_nextn(&d->drafter, d->model, d->session, session, n_texts, &err))
-        return hearth_cli_fail(&err);
+    if (d->nextn &&
+        (!guesses || hearth_drafter_open_nextn(&d->drafter, d->model, d->session, session, n_texts, &err))) {
+        hearth_log(HEARTH_LOG_DEBUG, "the layer for guesses drafts nothing: %s",
+                   guesses ? err.message : "there are none");
+        hearth_cli_close_drafter(d);
+    }
     if (d->drafter && d->nextn)
         hearth_log(HEARTH_LOG_DEBUG, "the layer for guesses drafts: %.1f MiB of weights, %.1f MiB besides",
                    (double)d->model->image_bytes / (1 << 20), (double)d->aside / (1 << 20));
@@ -175,7 +189,6 @@ int hearth_cli_use_drafter(struct hearth_cli_drafter *d, struct hearth_session *
         hearth_cli_info(
             "without effect here: --model-draft (drafts do not pay while neurons or experts come from the file, "
             "and there are none with a device, --ram min, or many texts)");
-    return HEARTH_EXIT_OK;
 }
 
 void hearth_cli_close_drafter(struct hearth_cli_drafter *d)
@@ -183,4 +196,5 @@ void hearth_cli_close_drafter(struct hearth_cli_drafter *d)
     hearth_drafter_close(&d->drafter);
     hearth_session_close(&d->session);
     hearth_model_close(&d->model);
+    *d = (struct hearth_cli_drafter){0};
 }

@@ -21,15 +21,20 @@ struct hearth_cli_drafter {
     uint64_t aside; // then what it takes besides its weights
 };
 
-// Opens the model of -md, or the layer that guesses ahead if the model's file has one and there is room, with a session for
-// n_texts, all in memory: to be called before the model that it drafts for opens. Sets o->aside to what that is to leave it.
-// Prints a failure and returns an exit status, as the next ones.
+// Opens the model of -md, if it is given, with a session for n_texts, all in memory: to be called before the model that it
+// drafts for opens. Sets o->aside to what that is to leave it. Prints a failure and returns an exit status, as the next one.
 int hearth_cli_open_drafter(struct hearth_cli_drafter *d, struct hearth_options *o, int n_texts);
 // From now on its guesses are for texts of this model.
 int hearth_cli_attach_drafter(struct hearth_cli_drafter *d, const struct hearth_model *main, int n_texts);
-// And of this session; or nothing is to be guessed, of which -md is told. Then d->drafter is ready.
-int hearth_cli_use_drafter(struct hearth_cli_drafter *d, struct hearth_session *session, int n_texts,
-                           bool guesses);
+// Without -md: opens the layer that guesses ahead, if the model's file has one, for a session that would have these
+// parameters and this fit, which changes to what it is beside the layer; unless the model would then no longer be in memory
+// as a whole, or not run. Nothing else changes, and nothing fails, where there is no layer or no room.
+void hearth_cli_fit_drafter(struct hearth_cli_drafter *d, struct hearth_model *model,
+                            const struct hearth_options *o, const struct hearth_session_params *params,
+                            int n_texts, struct hearth_fit *fit);
+// The session is there; or nothing is to be guessed, of which -md is told. Then d->drafter is ready, or NULL.
+void hearth_cli_use_drafter(struct hearth_cli_drafter *d, struct hearth_session *session, int n_texts,
+                            bool guesses);
 void hearth_cli_close_drafter(struct hearth_cli_drafter *d);
 
 #endif

@@ -140,6 +140,8 @@ int hearth_drafter_open(struct hearth_drafter **out, const struct hearth_model *
                         struct hearth_error *err);
 // The same with the layer of `main`'s own file that guesses ahead (model/nextn.h), and a session of it with a micro-batch of
 // HEARTH_DRAFTER_UBATCH. Errors: HEARTH_E_MEMORY, HEARTH_E_INVALID (hearth_tail_open()).
+// Bytes that it takes besides the layer and its session.
+uint64_t hearth_drafter_nextn_bytes(const struct hearth_session *session, int n_embd, int n_texts);
 int hearth_drafter_open_nextn(struct hearth_drafter **out, const struct hearth_model *layer,
                               struct hearth_session *session, struct hearth_session *main, int n_texts,
                               struct hearth_error *err);

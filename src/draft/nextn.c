@@ -75,6 +75,8 @@ int hearth_nextn_catch_up(struct hearth_drafter *d, const struct hearth_draft_te
     if (!kept)
         *from = first;
     int rc = hearth_seq_truncate(d->session, *seq, kept, err);
+    if (rc)
+        return rc;
     for (int at = *from + kept, n; at < text->n && !rc; at += n) {
         n = text->n - at < MANY ? text->n - at : MANY;
         for (int i = 0; i < n; i++)
@@ -94,6 +96,12 @@ int hearth_nextn_append(struct hearth_drafter *d, int seq, hearth_token token, c
 }
 
 // ---- opening
+
+uint64_t hearth_drafter_nextn_bytes(const struct hearth_session *session, int n_embd, int n_texts)
+{
+    return hearth_tail_bytes(n_embd, n_texts, MOST) + (MANY + 1) * (uint64_t)n_embd * sizeof(float) +
+           (uint64_t)hearth_session_n_ctx(session) * sizeof(hearth_token);
+}
 
 int hearth_nextn_begin(struct hearth_drafter *d, struct hearth_session *main, int n_embd, int n_texts,
                        struct hearth_error *err)

@@ -4,6 +4,14 @@
 
 #include <string.h>
 
+// A cancel is of what is evaluated next: guesses alone end here.
+static int pass_on(struct hearth_session *s, int rc)
+{
+    if (rc == HEARTH_E_INTERRUPTED)
+        hearth_fault_cancel(&s->fault);
+    return rc;
+}
+
 struct embed_job {
     struct hearth_session *s;
     const hearth_token *tokens;
@@ -23,11 +31,11 @@ int hearth_nextn_embed(struct hearth_session *s, const hearth_token *tokens, int
     struct embed_job j = {s, tokens, out};
     int rc = hearth_turn_begin(s, err);
     if (rc)
-        return rc;
+        return pass_on(s, rc);
     hearth_parallel(&s->context, embed_task, &j, n);
     rc = hearth_fault_take(&s->fault, err);
     hearth_turn_end(s);
-    return rc;
+    return pass_on(s, rc);
 }
 
 int hearth_nextn_head(struct hearth_session *s, const float *state, const float **logits,
@@ -37,12 +45,12 @@ int hearth_nextn_head(struct hearth_session *s, const float *state, const float 
     s->batch.n_answered = 0;
     int rc = hearth_turn_begin(s, err);
     if (rc)
-        return rc;
+        return pass_on(s, rc);
     memcpy(s->work.h, state, (size_t)s->model->hp.n_embd * sizeof *state);
     rc = hearth_forward_head(s, &one, 1, err);
     hearth_turn_end(s);
     *logits = s->work.logits;
-    return rc;
+    return pass_on(s, rc);
 }
 
 int hearth_nextn_evaluate(struct hearth_session *s, const struct hearth_batch_row *rows, int n,

@@ -67,6 +67,7 @@ int hearth_seq_truncate(struct hearth_session *session, int seq, int n_tokens, s
         return hearth_fail(err, HEARTH_E_INVALID, "cannot cut a sequence of %d at token %d",
                            session->kv.seqs[seq].length, n_tokens);
     hearth_kv_seq_truncate(&session->kv, seq, n_tokens);
+    hearth_tail_cut(session, seq, n_tokens);
     return HEARTH_OK;
 }
 

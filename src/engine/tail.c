@@ -34,6 +34,15 @@ void hearth_tail_forget(struct hearth_session *s, int seq)
     s->tail->at[i] = 0;
 }
 
+void hearth_tail_cut(struct hearth_session *s, int seq, int n)
+{
+    struct hearth_tail *t = s->tail;
+    const int i = t ? find(t, seq) : -1;
+    for (int k = 0; i >= 0 && k < t->n_rows; k++)
+        if (t->pos[i * t->n_rows + k] >= n)
+            t->pos[i * t->n_rows + k] = -1;
+}
+
 // A sequence's place, if need be that of the one which had no rows for longest.
 static int take(struct hearth_tail *t, int seq)
 {

@@ -18,6 +18,9 @@ void hearth_tail_add(struct hearth_session *s);
 // The sequence's positions are another text's from now on.
 void hearth_tail_forget(struct hearth_session *s, int seq);
 
+// The sequence has n positions now.
+void hearth_tail_cut(struct hearth_session *s, int seq, int n);
+
 // [E] the state of a position of a sequence, which is valid until the next evaluation; NULL: it is not kept.
 const float *hearth_tail_state(const struct hearth_session *s, int seq, int pos);
 

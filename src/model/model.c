@@ -252,18 +252,24 @@ static int open_shared(struct hearth_model *m, struct hearth_error *err)
                                         : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a model");
 }
 
-// Whether a layer that guesses ahead is worth its memory, of so much.
-static bool is_worth_it(const struct hearth_model *m, uint64_t memory)
+static uint64_t less(uint64_t ram, uint64_t bytes)
 {
-    uint64_t bytes = 0;
-    for (uint64_t i = 0; i < hearth_gguf_n_tensors(m->gguf); i++)
-        bytes += hearth_gguf_tensor_at(m->gguf, i)->bytes;
-    return m->image_bytes <= memory / 8 && (!m->hp.n_expert || bytes <= memory);
+    return ram > bytes ? ram - bytes : 1;
 }
 
-// nextn: not 0: of the layer that guesses a token ahead alone, if it is worth its memory, of so much: else *worth is false.
-static int open_weights(struct hearth_model *m, const struct hearth_model_params *params, uint64_t nextn,
-                        bool *worth, struct hearth_error *err)
+void hearth_model_set_aside(struct hearth_model *m, uint64_t bytes)
+{
+    struct hearth_load_options *o = &m->load;
+    if (!o->ram)
+        return;
+    o->ram = less(o->ram + o->aside, bytes);
+    o->ram_most = less(o->ram_most + o->aside, bytes);
+    o->aside = bytes;
+}
+
+// most: not 0: of the layer that guesses a token ahead alone, if its weights take so many bytes at most; else *fits is false.
+static int open_weights(struct hearth_model *m, const struct hearth_model_params *params, uint64_t most,
+                        bool *fits, struct hearth_error *err)
 {
     int rc = hearth_hparams_read(&m->hp, m->arch, m->gguf, err);
     if (!rc)
@@ -272,14 +278,14 @@ static int open_weights(struct hearth_model *m, const struct hearth_model_params
         rc = set_n_pos(m, err);
     if (rc)
         return rc;
-    if (nextn)
+    if (most)
         hearth_nextn_become(m);
     m->weights.layers = hearth_calloc((size_t)m->hp.n_layer, sizeof *m->weights.layers);
     if (!m->weights.layers)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for %d layers", m->hp.n_layer);
     rc = hearth_model_bind(m, err);
-    *worth = !nextn || is_worth_it(m, nextn);
-    if (!rc && !*worth)
+    *fits = !most || m->image_bytes <= most;
+    if (!rc && !*fits)
         return HEARTH_OK;
     if (!rc)
         rc = hearth_scales_read(m, err);
@@ -294,13 +300,13 @@ static int open_weights(struct hearth_model *m, const struct hearth_model_params
     return rc || m->load.ram ? rc : hearth_image_load(m, &m->image, &m->weights, err);
 }
 
-// The file's model; or, with nextn, the layer that guesses a token ahead alone, if there is one and it is worth its memory,
-// of so much.
+// The file's model; or, where `most` is not 0, the layer that guesses a token ahead alone, if there is one, and its weights
+// take so many bytes at most.
 static int open_model(struct hearth_model **out, const char *path, const struct hearth_model_params *params,
-                      uint64_t nextn, struct hearth_error *err)
+                      uint64_t most, struct hearth_error *err)
 {
     *out = NULL;
-    bool worth = true;
+    bool fits = true;
     struct hearth_model_params p = default_params;
     int rc = hearth_params_read(&p, sizeof p, params, "hearth_model_params", err);
     if (!rc && !path)
@@ -319,7 +325,7 @@ static int open_model(struct hearth_model **out, const char *path, const struct 
     hearth_kernels_init(&m->kernels, flags);
     m->vocab_only = p.vocab_only;
 
-    if (nextn) {
+    if (most) {
         p.ram = 0;
         p.n_adapters = 0;
         p.verify = false;
@@ -337,12 +343,12 @@ static int open_model(struct hearth_model **out, const char *path, const struct 
         rc = hearth_pack_open(&m->pack, m->gguf, err);
     if (!rc && !m->vocab_only) // before the vocabulary, whose kind says less about what the file is
         rc = find_arch(m, err);
-    worth = !nextn || (!rc && !m->pack && hearth_nextn_is_in(m->arch, m->gguf));
-    if (!rc && !nextn)
+    fits = !most || (!rc && hearth_nextn_is_in(m));
+    if (!rc && !most)
         rc = hearth_vocab_open(&m->vocab, m->gguf, err);
-    if (!rc && worth && !m->vocab_only)
-        rc = open_weights(m, &p, nextn, &worth, err);
-    if (!rc && !worth) {
+    if (!rc && fits && !m->vocab_only)
+        rc = open_weights(m, &p, most, &fits, err);
+    if (!rc && !fits) {
         hearth_model_close(&m);
         return HEARTH_OK;
     }
@@ -365,9 +371,9 @@ int hearth_model_open(struct hearth_model **out, const char *path, const struct 
 }
 
 int hearth_nextn_open(struct hearth_model **out, const char *path, const struct hearth_model_params *params,
-                      uint64_t memory, struct hearth_error *err)
+                      uint64_t most, struct hearth_error *err)
 {
-    return open_model(out, path, params, memory ? memory : 1, err);
+    return open_model(out, path, params, most ? most : 1, err);
 }
 
 uint64_t hearth_model_memory(const struct hearth_model *m)

@@ -674,6 +674,7 @@ struct hearth_load_options {
     enum hearth_overlap overlap;
     uint32_t read_gap; // of the storage, as hearth_store_gap() says it where it was measured; 0: not known
     int max_sessions;  // at least 1
+    uint64_t aside;    // that `ram` and `ram_most` were lowered by: hearth_model_set_aside()
     const struct hearth_weights_tests *tests; // for tests only (weights/tests.h)
 };
 
@@ -719,6 +720,10 @@ struct hearth_model {
     char *path, *type_text, *arch_text, *name_text;
     char *chat_template; // NULL: the file has none
 };
+
+// Before its first session opens: so much of a budget is for something else, in place of what was said before. At least a
+// byte is left.
+void hearth_model_set_aside(struct hearth_model *m, uint64_t bytes);
 
 // Bytes that the model takes besides its weights, given by the file alone.
 uint64_t hearth_model_memory(const struct hearth_model *m);

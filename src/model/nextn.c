@@ -21,12 +21,14 @@ bool hearth_nextn_owns(const struct hearth_binding *b)
     return !strncmp(b->name, OWN, strlen(OWN));
 }
 
-bool hearth_nextn_is_in(const struct hearth_arch *arch, const struct hearth_gguf *g)
+bool hearth_nextn_is_in(const struct hearth_model *m)
 {
+    const struct hearth_arch *arch = m->arch;
+    const struct hearth_gguf *g = m->gguf;
     char key[96], name[96];
     struct hearth_error ignored = {0};
     uint32_t n_layer = 0, n_extra = 0;
-    if (!arch->nextn)
+    if (!arch->nextn || m->pack)
         return false;
     snprintf(key, sizeof key, "%s.block_count", arch->name);
     if (hearth_gguf_u32(g, key, true, &n_layer, &ignored))

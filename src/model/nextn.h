@@ -12,17 +12,17 @@
 extern const struct hearth_binding hearth_nextn_globals[];
 bool hearth_nextn_owns(const struct hearth_binding *b);
 
-// Whether the file has such a layer, and its architecture's can be computed.
-bool hearth_nextn_is_in(const struct hearth_arch *arch, const struct hearth_gguf *g);
+// Whether the model's file has such a layer, and its architecture's can be computed. Packs have none.
+bool hearth_nextn_is_in(const struct hearth_model *m);
 
 // Makes of the hyper-parameters of the whole model those of the layer alone.
 void hearth_nextn_become(struct hearth_model *m);
 
-// Opens it. It has no vocabulary, no embeddings and no head: these are the model's. All of its weights are in memory. *out is
-// NULL where the file has no such layer; and where it would not be worth its memory, of which there is so much for all: it
-// takes more than an eighth of that, or it has experts, of which the model's are then read from the file, and rows share
-// few of them. params: as of the model; adapters and a budget do not matter. The errors of hearth_model_open().
+// Opens it. It has no vocabulary, no embeddings and no head: these are the model's (the file may have copies of them for the
+// layer, which are not used). All of its weights are in memory. *out is NULL where the file has no such layer, or its weights
+// take more than `most` bytes. params: as of the model; adapters and a budget do not matter. The errors of
+// hearth_model_open().
 int hearth_nextn_open(struct hearth_model **out, const char *path, const struct hearth_model_params *params,
-                      uint64_t memory, struct hearth_error *err);
+                      uint64_t most, struct hearth_error *err);
 
 #endif

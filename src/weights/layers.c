@@ -511,7 +511,7 @@ static int need(void *state, struct hearth_source_need *n, struct hearth_error *
     n->params.embedding_by_row = true;
     n->params.head_by_part = r->head_streams;
     n->params.head_part = r->stages[r->n_layer].bytes;
-    n->params.head_first = !m->pack && hearth_nextn_is_in(m->arch, m->gguf); // which makes guesses with it
+    n->params.head_first = hearth_nextn_is_in(m); // which makes guesses with it
     r->lendable = n->params.lendable;
     n->params.n_layers = (uint32_t)r->n_layer;
     n->params.dense = r->dense;

@@ -53,6 +53,15 @@ for name in qwen35-next.Q8_0 glm-lite-next.Q8_0; do
     both_texts "$model" -p "$again" --temp 0.9 -s 4 -n 40 -np 3 --ignore-eos -t 2
     run 0 run "$model" -p "$again" -n 4 -v
     err_has "the layer for guesses drafts"
+    # However little memory there is, the model runs if it did without the layer.
+    run 0 run "$model" -p "$again" -n 20 --temp 0 --ignore-eos --draft-max 0
+    cp "$tmp/out" "$tmp/plain"
+    for ram in 6800K 7M 7500K 8M 9M 12M 16M 24M 40M 64M; do
+        "$hearth" run "$model" -p "$again" -n 1 --draft-max 0 --ram $ram >"$tmp/out" 2>&1 || continue
+        run 0 run "$model" -p "$again" -n 20 --temp 0 --ignore-eos --ram $ram -v
+        same "$tmp/out" "$tmp/plain"
+    done
+    err_has "the layer for guesses drafts"
     for options in "--draft-max 0" "--ram min"; do
         # shellcheck disable=SC2086
         run 0 run "$model" -p "$again" -n 4 -v $options
