@@ -306,16 +306,26 @@ static void project_one_vector(struct hearth_session *s, struct hearth_rows rows
     hearth_parallel(&s->context, store_one_vector_task, &j, rows.n);
 }
 
+// What the layer's attn_gate makes of the input; it has one.
+static struct hearth_product gate_product(const struct hearth_session *s, struct hearth_rows rows, int layer)
+{
+    const struct hearth_weight *w = &s->context.weights->layers[layer].attn_gate;
+    return (struct hearth_product){
+        .w = *w, .out = hearth_row_of(s->work.gate, rows.first, (int)w->n), .n = rows.n};
+}
+
 // The same as project() with latent attention.
 static void project_latent(struct hearth_session *s, struct hearth_rows rows, int layer)
 {
     const struct hearth_layer *w = &s->context.weights->layers[layer];
     const struct hearth_hparams *hp = &s->model->hp;
     norm(s, &w->attn_norm, &w->attn_norm_b, rows);
-    struct hearth_product products[4] = {
+    struct hearth_product products[5] = {
         {.w = w->attn_kv_a, .out = hearth_row_of(s->work.attention.k, rows.first, hp->head_dim), .n = rows.n},
         hearth_latent_first(&s->work.latent, rows, layer)};
-    const int n = 2 + hearth_choose_products(&s->work.choose, rows, layer, products + 2);
+    int n = 2 + hearth_choose_products(&s->work.choose, rows, layer, products + 2);
+    if (hearth_has(&w->attn_gate))
+        products[n++] = gate_product(s, rows, layer);
     hearth_matmul(&s->work.matmul, rows.phase, products, n, hearth_row_of(s->work.h, rows.first, hp->n_embd),
                   rows.n);
     const int low = hearth_choose_low_products(&s->work.choose, rows, layer, products);
@@ -346,10 +356,7 @@ static void project(struct hearth_session *s, struct hearth_rows rows, int layer
                               hearth_n_head_kv_of(hp, layer) * hearth_value_dim_of(hp, layer)),
          .n = rows.n}};
     if (hearth_has(&w->attn_gate))
-        qkv[n++] =
-            (struct hearth_product){.w = w->attn_gate,
-                                    .out = hearth_row_of(s->work.gate, rows.first, (int)w->attn_gate.n),
-                                    .n = rows.n};
+        qkv[n++] = gate_product(s, rows, layer);
     enter_attention(s, rows, layer);
     n += hearth_choose_products(&s->work.choose, rows, layer, qkv + n);
     hearth_matmul(&s->work.matmul, rows.phase, qkv, n, hearth_row_of(s->work.h, rows.first, hp->n_embd),
@@ -379,9 +386,11 @@ static void gate_apart_task(void *arg, int task, int worker)
     (void)worker;
     const struct job *j = arg;
     const struct hearth_hparams *hp = &j->s->model->hp;
-    const int heads = hearth_n_head_of(hp, j->layer), dim = hearth_value_dim_of(hp, j->layer),
+    const int heads = hearth_n_head_of(hp, j->layer),
+              dim = hp->latent.rank ? hp->latent.value : hearth_value_dim_of(hp, j->layer),
               row = j->rows.first + task, n = (int)j->s->context.weights->layers[j->layer].attn_gate.n;
-    float *out = hearth_row_of(j->s->work.attention.out, row, heads * dim);
+    float *out =
+        hearth_row_of(hp->latent.rank ? j->s->work.latent.heads : j->s->work.attention.out, row, heads * dim);
     float *gate = hearth_row_of(j->s->work.gate, row, n);
     const int each = heads * dim / n;
     hearth_open_gates(&j->s->model->kernels, gate, (size_t)n, hp->gates_softplus);

@@ -213,7 +213,8 @@ static void weigh_head(const struct job *j, int row, int head)
     const float by = ((const float *)l->rec_decay.data)[head], *bias = hearth_vector_of(&l->rec_decay_b);
     float *decay = hearth_row_of(w->decay, row, r->n_values), *beta = hearth_row_of(w->beta, row, r->n_heads);
     for (int i = head * r->dim; i < (head + 1) * r->dim; i++)
-        decay[i] = hearth_exp(by * hearth_softplus(decay[i] + bias[i]));
+        decay[i] = hearth_exp(r->floor < 0.0f ? r->floor / (1.0f + hearth_exp(-(by * (decay[i] + bias[i]))))
+                                              : by * hearth_softplus(decay[i] + bias[i]));
     beta[head] = 1.0f / (1.0f + hearth_exp(-beta[head]));
 }
 
@@ -468,7 +469,7 @@ void hearth_recurrent_again(struct hearth_recurrent_work *w, const struct hearth
     change_states(&j);
 }
 
-// The same in three parts, with what is forgotten and gates in two steps.
+// The same in three parts; what is forgotten, and gates, may come in two steps.
 static void project_parts(struct hearth_recurrent_work *w, struct hearth_rows rows, int layer, const float *h)
 {
     const struct hearth_layer *l = &w->c->weights->layers[layer];
@@ -476,18 +477,20 @@ static void project_parts(struct hearth_recurrent_work *w, struct hearth_rows ro
     const size_t in = (size_t)r->n_in, values = (size_t)r->n_values;
     float *mixed = mixed_row(w, rows.first), *fade = hearth_row_of(w->low_fade, rows.first, r->dim),
           *gate = hearth_row_of(w->low_gate, rows.first, r->dim);
+    struct hearth_product second[] = {
+        {.w = l->rec_fade_b, .out = hearth_row_of(w->decay, rows.first, r->n_values), .n = rows.n},
+        {.w = l->rec_gate_b, .out = hearth_row_of(w->gate, rows.first, r->n_values), .n = rows.n}};
     struct hearth_product products[] = {
         {.w = l->rec_q, .out = mixed, .n = rows.n, .out_stride = in},
         {.w = l->rec_k, .out = mixed + values, .n = rows.n, .out_stride = in},
         {.w = l->rec_v, .out = mixed + 2 * values, .n = rows.n, .out_stride = in},
-        {.w = l->rec_fade_a, .out = fade, .n = rows.n},
-        {.w = l->rec_gate_a, .out = gate, .n = rows.n},
+        {.w = r->low ? l->rec_fade_a : l->rec_alpha, .out = r->low ? fade : second[0].out, .n = rows.n},
+        {.w = r->low ? l->rec_gate_a : l->rec_gate, .out = r->low ? gate : second[1].out, .n = rows.n},
         {.w = l->rec_beta, .out = hearth_row_of(w->beta, rows.first, r->n_heads), .n = rows.n}};
-    struct hearth_product second[] = {
-        {.w = l->rec_fade_b, .out = hearth_row_of(w->decay, rows.first, r->n_values), .n = rows.n},
-        {.w = l->rec_gate_b, .out = hearth_row_of(w->gate, rows.first, r->n_values), .n = rows.n}};
     hearth_matmul(w->matmul, rows.phase, products, 6, h + (size_t)rows.first * (size_t)w->c->hp->n_embd,
                   rows.n);
+    if (!r->low)
+        return;
     hearth_matmul(w->matmul, rows.phase, &second[0], 1, fade, rows.n);
     hearth_matmul(w->matmul, rows.phase, &second[1], 1, gate, rows.n);
 }
@@ -540,8 +543,8 @@ void hearth_recurrent_lay_out(struct hearth_recurrent_work *w, int max_rows, int
     w->mixed = hearth_arena_take_rows(a, t, steps, (size_t)r->n_in * f32);
     w->gate = hearth_arena_take_rows(a, t, steps, out * f32);
     w->decay = hearth_arena_take_rows(a, heads ? t : 0, steps, (size_t)decays_of(r) * f32);
-    w->low_fade = hearth_arena_take_rows(a, r->each ? t : 0, steps, dim * f32);
-    w->low_gate = hearth_arena_take_rows(a, r->each ? t : 0, steps, dim * f32);
+    w->low_fade = hearth_arena_take_rows(a, r->low ? t : 0, steps, dim * f32);
+    w->low_gate = hearth_arena_take_rows(a, r->low ? t : 0, steps, dim * f32);
     w->beta = hearth_arena_take_rows(a, heads ? t : 0, steps, heads * f32);
     w->both = hearth_arena_take_rows(a, r->grouped && r->kind == HEARTH_RECURRENCE_DELTA ? t : 0, steps,
                                      2 * heads * f32);

@@ -21,7 +21,7 @@ struct hearth_recurrent_work {
     float *mixed;
     float *gate;                // [T x W] then what goes out
     float *decay;               // [T x H] how much of the state stays; or of each key, [T x W]
-    float *low_fade, *low_gate; // [T x R] between the two steps of these and of gates
+    float *low_fade, *low_gate; // [T x R] between the two steps of these and of gates, where there are two
     float *beta;                // [T x H] how much of what is new comes in
     float *both;                // [T x 2 H] products of the two, where they come together
     // Inputs of the last evaluation's steps, for sequences that are cut between them; max_kept 0: none are kept.

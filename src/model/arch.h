@@ -274,7 +274,7 @@ struct hearth_arch {
     bool rope_long;                   // there may be a second table of frequencies, for longer texts
     enum hearth_recurrence_kind recurrence; // of the layers that do not attend
     bool rec_grouped, rec_each, rec_beside; // as in struct hearth_recurrence
-    bool rec_sigmoid;                       // same
+    bool rec_sigmoid, rec_floor;            // same; of the latter the file says the number
     float latent_eps;                       // as in struct hearth_latent; 0: that of all norms
     bool attn_gated;                        // as in struct hearth_hparams
     bool one_part;                          // same
@@ -292,22 +292,22 @@ struct hearth_arch {
 };
 
 extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_apertus, hearth_arch_arcee,
-    hearth_arch_bailingmoe, hearth_arch_bailingmoe2, hearth_arch_bamboo, hearth_arch_cohere2,
-    hearth_arch_command_r, hearth_arch_deepseek, hearth_arch_deepseek2, hearth_arch_deepseek32,
-    hearth_arch_deepseek4, hearth_arch_dots1, hearth_arch_ernie, hearth_arch_ernie_moe, hearth_arch_exaone,
-    hearth_arch_exaone_moe, hearth_arch_exaone4, hearth_arch_falcon, hearth_arch_falcon_h1, hearth_arch_gemma,
-    hearth_arch_gemma2, hearth_arch_gemma3, hearth_arch_gemma4, hearth_arch_glm_dsa, hearth_arch_glm4,
-    hearth_arch_glm4moe, hearth_arch_gptoss, hearth_arch_gptneox, hearth_arch_granite,
-    hearth_arch_granitehybrid, hearth_arch_granitemoe, hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe,
-    hearth_arch_hy_v3, hearth_arch_internlm2, hearth_arch_kimi_linear, hearth_arch_laguna, hearth_arch_lfm2,
-    hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_llama4, hearth_arch_mimo2, hearth_arch_minicpm,
-    hearth_arch_minicpm3, hearth_arch_minimax_m2, hearth_arch_mistral3, hearth_arch_mistral4,
-    hearth_arch_nemotron, hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe, hearth_arch_olmo2,
-    hearth_arch_olmoe, hearth_arch_opt, hearth_arch_orion, hearth_arch_phi2, hearth_arch_phi3,
-    hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe,
-    hearth_arch_qwen3moe, hearth_arch_qwen3next, hearth_arch_qwen4exp, hearth_arch_seed_oss,
-    hearth_arch_smallthinker, hearth_arch_smollm3, hearth_arch_stablelm, hearth_arch_starcoder2,
-    hearth_arch_step35;
+    hearth_arch_bailingmoe, hearth_arch_bailingmoe2, hearth_arch_bailingmoe3, hearth_arch_bamboo,
+    hearth_arch_cohere2, hearth_arch_command_r, hearth_arch_deepseek, hearth_arch_deepseek2,
+    hearth_arch_deepseek32, hearth_arch_deepseek4, hearth_arch_dots1, hearth_arch_ernie,
+    hearth_arch_ernie_moe, hearth_arch_exaone, hearth_arch_exaone_moe, hearth_arch_exaone4,
+    hearth_arch_falcon, hearth_arch_falcon_h1, hearth_arch_gemma, hearth_arch_gemma2, hearth_arch_gemma3,
+    hearth_arch_gemma4, hearth_arch_glm_dsa, hearth_arch_glm4, hearth_arch_glm4moe, hearth_arch_gptoss,
+    hearth_arch_gptneox, hearth_arch_granite, hearth_arch_granitehybrid, hearth_arch_granitemoe,
+    hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe, hearth_arch_hy_v3, hearth_arch_internlm2,
+    hearth_arch_kimi_linear, hearth_arch_laguna, hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama,
+    hearth_arch_llama4, hearth_arch_mimo2, hearth_arch_minicpm, hearth_arch_minicpm3, hearth_arch_minimax_m2,
+    hearth_arch_mistral3, hearth_arch_mistral4, hearth_arch_nemotron, hearth_arch_nemotron_h,
+    hearth_arch_nemotron_h_moe, hearth_arch_olmo2, hearth_arch_olmoe, hearth_arch_opt, hearth_arch_orion,
+    hearth_arch_phi2, hearth_arch_phi3, hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen3,
+    hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next,
+    hearth_arch_qwen4exp, hearth_arch_seed_oss, hearth_arch_smallthinker, hearth_arch_smollm3,
+    hearth_arch_stablelm, hearth_arch_starcoder2, hearth_arch_step35;
 
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);

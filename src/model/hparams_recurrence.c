@@ -103,13 +103,30 @@ static int read_delta(const struct reader *r, struct hearth_hparams *hp)
     return HEARTH_OK;
 }
 
+// What no key fades below. Files may say that there is no such floor.
+static int read_floor(const struct reader *r, const struct hearth_arch *arch, struct hearth_recurrence *rec)
+{
+    const struct key safe = key_of(r, "kda.safe_gate");
+    bool is_safe = arch->rec_floor;
+    int rc = hearth_gguf_bool(r->g, safe.text, false, &is_safe, r->err);
+    if (!rc && is_safe != arch->rec_floor)
+        return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                           "%s: %s is %s, which is not supported for architecture %s", hearth_gguf_path(r->g),
+                           safe.text, is_safe ? "true" : "false", arch->name);
+    if (!rc && is_safe)
+        rc = read_float(r, "kda.gate_lower_bound", true, -80.0f, -1e-6f, &rec->floor);
+    return rc;
+}
+
 // The same where each key fades at a rate of its own: heads are as many as those of attention.
-static int read_delta_each(const struct reader *r, struct hearth_hparams *hp)
+static int read_delta_each(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     struct hearth_recurrence *rec = &hp->recurrence;
     int rc = read_range(r, "ssm.conv_kernel", true, 2, 16, &rec->n_taps);
     if (!rc)
         rc = read_size(r, "kda.head_dim", 1024, &rec->dim);
+    if (!rc)
+        rc = read_floor(r, arch, rec);
     if (rc)
         return rc;
     if (rec->dim % 16)
@@ -117,6 +134,7 @@ static int read_delta_each(const struct reader *r, struct hearth_hparams *hp)
                            "%s: heads of %d elements (kda.head_dim) are not supported, only multiples of 16",
                            hearth_gguf_path(r->g), rec->dim);
     rec->each = true;
+    rec->low = hearth_arch_has_field(arch, offsetof(struct hearth_layer, rec_fade_a));
     rec->state = rec->dim;
     rec->n_keys = rec->n_heads = hp->n_head;
     rec->n_values = rec->n_heads * rec->dim;
@@ -185,7 +203,7 @@ int hearth_recurrence_read(const struct reader *r, const struct hearth_arch *arc
                            hearth_gguf_path(r->g));
     if (rc)
         return rc;
-    return arch->rec_each                    ? read_delta_each(r, hp)
+    return arch->rec_each                    ? read_delta_each(r, arch, hp)
            : kind == HEARTH_RECURRENCE_DELTA ? read_delta(r, hp)
            : kind == HEARTH_RECURRENCE_SCAN  ? read_scan(r, hp)
                                              : read_conv(r, hp);

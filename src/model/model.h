@@ -143,7 +143,7 @@ struct hearth_layer {
     struct hearth_weight rec_norm;
     struct hearth_weight rec_out; // [E x W]
     // Where each key fades at a rate of its own, what is projected has three parts, with taps of their own; and what is
-    // forgotten, and gates, are projected in two steps.
+    // forgotten, and gates, are projected in two steps, or rec_alpha is [W x E].
     struct hearth_weight rec_q, rec_k, rec_v;                // [W x E]
     struct hearth_weight rec_conv_q, rec_conv_k, rec_conv_v; // [W x K] as f32
     struct hearth_weight rec_fade_a, rec_fade_b;             // [R x E] [W x R]
@@ -254,6 +254,8 @@ struct hearth_recurrence {
     bool grouped;        // those of values that share one of keys lie side by side
     bool sigmoid;        // what gates heads' outputs; else SiLU
     bool each;           // delta: each key fades at a rate of its own; as many heads of keys as of values
+    bool low;            // each: what is forgotten, and gates, are projected in two steps
+    float floor;         // each: no key fades by more than e to this, below 0; 0: they may fade altogether
     int dim;             // elements of each head of values
     int state;           // and of each of keys: what a value has in a state
     bool beside;         // layers attend besides

@@ -103,6 +103,7 @@ void hearth_workload_make(struct hearth_workload *out, const struct hearth_model
                                                      &l->attn_k_up,
                                                      &l->attn_v_up,
                                                      &l->attn_out,
+                                                     &l->attn_gate,
                                                      &l->rec_in,
                                                      &l->rec_gate,
                                                      &l->rec_alpha,

@@ -11,7 +11,7 @@ for file in "$golden"/*.gguf; do
     [ "$(json "$tmp/out" version)" = 3 ] || fail "version of $file"
     arch=$(json "$tmp/out" metadata/general.architecture)
     case $arch in
-    afmoe | apertus | arcee | bailingmoe | bailingmoe2 | bamboo | cohere2 | command-r | deepseek | deepseek2 | \
+    afmoe | apertus | arcee | bailingmoe | bailingmoe2 | bailingmoe3 | bamboo | cohere2 | command-r | deepseek | deepseek2 | \
         deepseek32 | deepseek4 | dots1 | ernie4_5 | ernie4_5-moe | exaone | exaone-moe | exaone4 | falcon | falcon-h1 | gemma | gemma2 | \
         gemma3 | gemma4 | glm-dsa | glm4 | glm4moe | gpt-oss | gptneox | granite | granitehybrid | granitemoe | hunyuan-dense | \
         hunyuan-moe | hy_v3 | internlm2 | kimi-linear | laguna | lfm2 | lfm2moe | llama | llama4 | mimo2 | minicpm | \

@@ -243,6 +243,7 @@ static const struct made kinds[] = {
     {.arch = "lfm2"},
     {.arch = "granitehybrid"},
     {.arch = "kimi-linear", .experts = true},
+    {.arch = "bailingmoe3", .experts = true},
     {.arch = "falcon-h1"},
     {.arch = "nemotron_h"},
     {.arch = "qwen4exp", .experts = true, .grams = true},

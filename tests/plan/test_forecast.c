@@ -468,6 +468,7 @@ static void test_workload(void **state)
                                         "nemotron-super.Q8_0",
                                         "granite-hybrid-moe.Q8_0",
                                         "kimi-delta.Q8_0",
+                                        "ling3.Q8_0",
                                         "qwen4exp.Q8_0",
                                         "falcon-h.Q8_0",
                                         "deepseek32.Q8_0",

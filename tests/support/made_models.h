@@ -636,6 +636,9 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
     for (size_t i = 0; i < sizeof each / sizeof *each && made_is_each(made); i++)
         if (!made_sets(made, each[i].key))
             made_put_kv(w, made, each[i]);
+    const struct made_kv floor = {"kda.gate_lower_bound", 'f', -0.7, NULL};
+    if (arch && arch->rec_floor && !made_sets(made, floor.key))
+        made_put_kv(w, made, floor);
     if (made_is_conv(made))
         made_put_kv(w, made, conv);
     const struct made_kv scan[] = {{"ssm.conv_kernel", 'u', MADE_REC_TAPS, NULL},

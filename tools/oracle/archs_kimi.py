@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The golden model of Kimi Linear, for make_archs.py: settings, tensors under GGUF's names, hyper-parameters.
+# The golden models of Kimi Linear and Ling 3, for make_archs.py: settings, tensors under GGUF's names, hyper-parameters.
 
 import gguf
 import numpy as np
@@ -18,8 +18,28 @@ MODELS = {
              linear_head_dim=32, linear_num_heads=4, linear_conv_kernel_dim=4, rms_norm_eps=1e-5, tie_word_embeddings=False),
         TEXT * 2,
     ),
+    "ling3": (
+        "bailingmoe3", tf.BailingHybridForCausalLM,
+        dict(COMMON, num_key_value_heads=4, num_hidden_layers=3, layer_types=[SCAN, FULL, SCAN],
+             mlp_layer_types=["dense", "sparse", "sparse"], intermediate_size=96, moe_intermediate_size=32,
+             num_local_experts=8, num_experts_per_tok=3, n_shared_experts=1, routed_scaling_factor=1.6, n_group=4, topk_group=2,
+             norm_topk_prob=True, kv_lora_rank=32, q_lora_rank=None, qk_rope_head_dim=16, qk_nope_head_dim=32, v_head_dim=32,
+             head_dim=32, short_conv_kernel_size=4, kda_lower_bound=-0.7, rms_norm_eps=1e-5, tie_word_embeddings=False,
+             rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
+        TEXT,
+    ),
 }  # fmt: skip
-ARCHS = {"kimi-linear"}
+ARCHS = {"kimi-linear", "bailingmoe3"}
+
+
+def is_ling(cfg):
+    """Whether there is a floor, one step to what is forgotten, a gate of each head, and a layer that guesses tokens."""
+    return isinstance(cfg, tf.BailingHybridConfig)
+
+
+def sign(arch):
+    """Of how fast heads fade, in files."""
+    return 1 if arch == "bailingmoe3" else -1
 
 
 def recurrent(out, sd, cfg, src, dst):
@@ -29,7 +49,10 @@ def recurrent(out, sd, cfg, src, dst):
         out[f"{dst}attn_{part}.weight"] = sd[f"{src}{part}_proj.weight"]
         out[f"{dst}ssm_conv1d_{part}.weight"] = conv[at * values : (at + 1) * values].reshape(values, 1, -1)
     names = {"ssm_f_a.weight": "forget_gate.f_a_proj.weight", "ssm_f_b.weight": "forget_gate.f_b_proj.weight",
-             "ssm_g_a.weight": "g_a_proj.weight", "ssm_g_b.weight": "g_b_proj.weight", "ssm_beta.weight": "b_proj.weight",
+             "ssm_g_a.weight": "g_a_proj.weight", "ssm_g_b.weight": "g_b_proj.weight"}  # fmt: skip
+    if is_ling(cfg):
+        names = {"ssm_f_a.weight": "forget_gate.f_proj.weight", "ssm_g_a.weight": "g_proj.weight"}
+    names |= {"ssm_beta.weight": "b_proj.weight",
              "ssm_dt.bias": "forget_gate.dt_bias", "ssm_norm.weight": "o_norm.weight", "attn_output.weight": "o_proj.weight"}  # fmt: skip
     out |= {dst + ours: sd[src + theirs] for ours, theirs in names.items()}
     out[dst + "ssm_a"] = sd[src + "forget_gate.A_log"].reshape(-1, 1)
@@ -37,6 +60,8 @@ def recurrent(out, sd, cfg, src, dst):
 
 def latent(out, sd, cfg, src, dst):
     names = {"attn_q": "q_proj", "attn_kv_a_mqa": "kv_a_proj_with_mqa", "attn_kv_a_norm": "kv_a_layernorm", "attn_output": "o_proj"}
+    if is_ling(cfg):
+        names["attn_gate"] = "g_proj"
     out |= {f"{dst}{ours}.weight": sd[f"{src}{theirs}.weight"] for ours, theirs in names.items()}
     heads = sd[src + "kv_b_proj.weight"].reshape(cfg.num_attention_heads, -1, cfg.kv_lora_rank)
     out[dst + "attn_k_b.weight"] = heads[:, : cfg.qk_nope_head_dim].transpose(0, 2, 1)
@@ -65,16 +90,17 @@ def tensors(_arch, cfg, sd):
     return out
 
 
-def add_hyper_parameters(w, _arch, cfg):
+def add_hyper_parameters(w, arch, cfg):
+    extra = is_ling(cfg)
     w.add_context_length(cfg.max_position_embeddings)
     w.add_embedding_length(cfg.hidden_size)
-    w.add_block_count(cfg.num_hidden_layers)
+    w.add_block_count(cfg.num_hidden_layers + extra)
     w.add_feed_forward_length(cfg.intermediate_size)
     w.add_head_count(cfg.num_attention_heads)
-    w.add_head_count_kv([1 if kind == FULL else 0 for kind in cfg.layer_types])
+    w.add_head_count_kv([1 if kind == FULL else 0 for kind in cfg.layer_types] + [1] * extra)
     w.add_layer_norm_rms_eps(cfg.rms_norm_eps)
     w.add_ssm_conv_kernel(cfg.linear_conv_kernel_dim)
-    w.add_uint32("kimi-linear.kda.head_dim", cfg.linear_head_dim)
+    w.add_uint32(f"{arch}.kda.head_dim", cfg.linear_head_dim)
     w.add_kv_lora_rank(cfg.kv_lora_rank)
     w.add_rope_dimension_count(cfg.qk_rope_head_dim)
     w.add_key_length(cfg.kv_lora_rank + cfg.qk_rope_head_dim)
@@ -88,3 +114,11 @@ def add_hyper_parameters(w, _arch, cfg):
     w.add_expert_feed_forward_length(cfg.moe_intermediate_size)
     w.add_expert_weights_scale(cfg.routed_scaling_factor)
     w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    if is_ling(cfg):
+        w.add_bool(f"{arch}.kda.safe_gate", True)
+        w.add_float32(f"{arch}.kda.gate_lower_bound", cfg.kda_lower_bound)
+        w.add_rope_freq_base(cfg.rope_parameters["rope_theta"])
+        w.add_expert_weights_norm(cfg.norm_topk_prob)
+        w.add_expert_group_count(cfg.n_group)
+        w.add_expert_group_used_count(cfg.topk_group)
+        w.add_nextn_predict_layers(1)

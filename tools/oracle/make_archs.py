@@ -884,7 +884,7 @@ def write_gguf(path, name, arch, model, tensors, kind):
     add_vocabulary(w, SpmVocab())
     decoded = {}
     for tensor, value in tensors.items():
-        value = -np.exp(value) if tensor.endswith("ssm_a") else value + ones_of(arch, tensor)
+        value = archs_kimi.sign(arch) * np.exp(value) if tensor.endswith("ssm_a") else value + ones_of(arch, tensor)
         plain = value.ndim < 2 or any(part in tensor for part in ("norm", "gate_inp", "position", "bias", "conv1d", "shortconv.conv", "indexer.proj")) or tensor.endswith(("ssm_a", "ssm_d", "_ape.weight", "hc_attn_fn.weight", "hc_ffn_fn.weight", "output_hc_fn.weight"))
         own = T.F32 if plain else T.Q8_0 if kind == "MXFP4" and "_exps" not in tensor else T[kind]
         if kind == "NVFP4" and small_formats.has_nvfp4(tensor):
@@ -918,7 +918,7 @@ def tables_of(name, cfg):
         return {f"rope_factors_{kind}.weight": cfg.rope_parameters[kind + "_factor"] for kind in ("short", "long")}
     if name.startswith("gemma4"):
         return {"rope_freqs.weight": [1.0] * 8 + [1e30] * 24}
-    if name == "glm4moe":
+    if name in ("glm4moe", "ling3"):
         return {f"blk.{cfg.num_hidden_layers}.nextn.enorm.weight": np.ones(cfg.hidden_size)}
     return {}
 
@@ -941,7 +941,7 @@ def with_weights(model, arch, decoded):
     flat = torch.cat([v.reshape(-1) for v in sd.values()])
     for tensor, where in gguf_tensors(arch, model.config, positions).items():
         value = decoded[tensor].reshape(-1)
-        value = np.log(-value) if tensor.endswith("ssm_a") else value - ones_of(arch, tensor)
+        value = np.log(archs_kimi.sign(arch) * value) if tensor.endswith("ssm_a") else value - ones_of(arch, tensor)
         flat[torch.from_numpy(where.reshape(-1))] = torch.from_numpy(value)
     for key, value in sd.items():
         value.copy_(flat[: value.numel()].reshape(value.shape))
