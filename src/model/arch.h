@@ -80,7 +80,7 @@ enum hearth_need {
     HEARTH_OPTIONAL,
     HEARTH_OPTIONAL_F32, // a matrix that is kept as f32
     HEARTH_FUSED,        // required where the layer has attn_qkv,
-    HEARTH_APART,        // or not
+    HEARTH_MAYBE_FUSED,  // or optional there
     HEARTH_SERIES,       // required where the feed-forward part comes behind attention
     HEARTH_DENSE,        // required in models without experts
     HEARTH_LEADING,      // the same, and in the first layers of one with experts that have none
@@ -142,18 +142,21 @@ struct hearth_binding {
         name, offsetof(struct hearth_layer, field), HEARTH_DIM_##k, HEARTH_DIM_##n, HEARTH_##need            \
     }
 
-// What most architectures have: embedding, last norm and head; projections of attention, and their biases; a
-// dense part with a gate; experts with gates; and the one that all tokens use.
+// What most architectures have: embedding, last norm and head; projections of attention, and their biases, which some
+// files have in one tensor; a dense part with a gate; experts with gates, which may be in one tensor with up; and the
+// expert that all tokens use.
 #define HEARTH_GLOBALS                                                                                       \
     HEARTH_GLOBAL("token_embd.weight", token_embd, EMBD, VOCAB, ALWAYS),                                     \
         HEARTH_GLOBAL("output_norm.weight", output_norm, EMBD, NONE, ALWAYS),                                \
         HEARTH_GLOBAL("output.weight", output, EMBD, VOCAB, OPTIONAL)
 #define HEARTH_LAYER_QKV                                                                                     \
-    HEARTH_LAYER("attn_q.weight", attn_q, EMBD, Q, ALWAYS),                                                  \
+    HEARTH_LAYER("attn_qkv.weight", attn_qkv, EMBD, QKV, FUSED),                                             \
+        HEARTH_LAYER("attn_q.weight", attn_q, EMBD, Q, ALWAYS),                                              \
         HEARTH_LAYER("attn_k.weight", attn_k, EMBD, KV, ALWAYS),                                             \
         HEARTH_LAYER("attn_v.weight", attn_v, EMBD, KV, ALWAYS)
 #define HEARTH_LAYER_QKV_BIASES(need)                                                                        \
-    HEARTH_LAYER("attn_q.bias", attn_q_b, Q, NONE, need),                                                    \
+    HEARTH_LAYER("attn_qkv.bias", attn_qkv_b, QKV, NONE, MAYBE_FUSED),                                       \
+        HEARTH_LAYER("attn_q.bias", attn_q_b, Q, NONE, need),                                                \
         HEARTH_LAYER("attn_k.bias", attn_k_b, KV, NONE, need),                                               \
         HEARTH_LAYER("attn_v.bias", attn_v_b, KV, NONE, need)
 #define HEARTH_LAYER_GATED(need)                                                                             \
@@ -161,7 +164,8 @@ struct hearth_binding {
         HEARTH_LAYER("ffn_up.weight", ffn_up, EMBD, FF, need),                                               \
         HEARTH_LAYER("ffn_down.weight", ffn_down, FF, EMBD, need)
 #define HEARTH_LAYER_EXPERTS                                                                                 \
-    HEARTH_LAYER("ffn_gate_exps.weight", ffn_gate_exps, EMBD, FF_EXP, EACH_EXPERT),                          \
+    HEARTH_LAYER("ffn_gate_up_exps.weight", ffn_gate_up_exps, EMBD, FF_EXP_TWICE, MAYBE_EACH),               \
+        HEARTH_LAYER("ffn_gate_exps.weight", ffn_gate_exps, EMBD, FF_EXP, EACH_EXPERT),                      \
         HEARTH_LAYER("ffn_up_exps.weight", ffn_up_exps, EMBD, FF_EXP, EACH_EXPERT),                          \
         HEARTH_LAYER("ffn_down_exps.weight", ffn_down_exps, FF_EXP, EMBD, EACH_EXPERT)
 #define HEARTH_LAYER_SHARED                                                                                  \
@@ -224,10 +228,11 @@ struct hearth_binding {
 struct hearth_arch {
     const char *name; // general.architecture
     enum hearth_positions positions;
-    int pos_offset;                    // as in struct hearth_hparams
-    bool layer_norm, parallel;         // same
-    bool parallel_said;                // parallel where the file says so,
-    bool parallel_one_norm;            // or where it has no norm for the feed-forward part
+    int pos_offset;            // as in struct hearth_hparams
+    int alibi_layers;          // models of so many layers have none, but a bias of scores: not supported
+    bool layer_norm, parallel; // same
+    bool parallel_said;        // parallel where the file says so,
+    bool parallel_one_norm;    // or where it has no norm for the feed-forward part
     enum hearth_activation activation; // unless the file names another
     enum hearth_gating expert_gating;  // same, unless the file names another
     bool expert_renorm, early_router;  // same
@@ -271,6 +276,7 @@ struct hearth_arch {
     bool chunked, weigh_before;       // same
     bool expert_steps;                // experts may be in every n-th layer alone
     int shared_usual;                 // experts that all tokens use, unless the file has another number
+    bool rope_alpha;                  // the base of the rotation may have a factor for long texts
     bool rope_long;                   // there may be a second table of frequencies, for longer texts
     enum hearth_recurrence_kind recurrence; // of the layers that do not attend
     bool rec_grouped, rec_each, rec_beside; // as in struct hearth_recurrence
@@ -292,22 +298,24 @@ struct hearth_arch {
 };
 
 extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_apertus, hearth_arch_arcee,
-    hearth_arch_bailingmoe, hearth_arch_bailingmoe2, hearth_arch_bailingmoe3, hearth_arch_bamboo,
-    hearth_arch_cohere2, hearth_arch_command_r, hearth_arch_deepseek, hearth_arch_deepseek2,
-    hearth_arch_deepseek32, hearth_arch_deepseek4, hearth_arch_dots1, hearth_arch_ernie,
-    hearth_arch_ernie_moe, hearth_arch_exaone, hearth_arch_exaone_moe, hearth_arch_exaone4,
+    hearth_arch_baichuan, hearth_arch_bailingmoe, hearth_arch_bailingmoe2, hearth_arch_bailingmoe3,
+    hearth_arch_bamboo, hearth_arch_cohere2, hearth_arch_command_r, hearth_arch_deepseek,
+    hearth_arch_deepseek2, hearth_arch_deepseek32, hearth_arch_deepseek4, hearth_arch_dots1,
+    hearth_arch_ernie, hearth_arch_ernie_moe, hearth_arch_exaone, hearth_arch_exaone_moe, hearth_arch_exaone4,
     hearth_arch_falcon, hearth_arch_falcon_h1, hearth_arch_gemma, hearth_arch_gemma2, hearth_arch_gemma3,
     hearth_arch_gemma4, hearth_arch_glm_dsa, hearth_arch_glm4, hearth_arch_glm4moe, hearth_arch_gptoss,
     hearth_arch_gptneox, hearth_arch_granite, hearth_arch_granitehybrid, hearth_arch_granitemoe,
-    hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe, hearth_arch_hy_v3, hearth_arch_internlm2,
-    hearth_arch_kimi_linear, hearth_arch_laguna, hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama,
-    hearth_arch_llama4, hearth_arch_mimo2, hearth_arch_minicpm, hearth_arch_minicpm3, hearth_arch_minimax_m2,
-    hearth_arch_mistral3, hearth_arch_mistral4, hearth_arch_nemotron, hearth_arch_nemotron_h,
-    hearth_arch_nemotron_h_moe, hearth_arch_olmo2, hearth_arch_olmoe, hearth_arch_opt, hearth_arch_orion,
-    hearth_arch_phi2, hearth_arch_phi3, hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen3,
-    hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next,
-    hearth_arch_qwen4exp, hearth_arch_seed_oss, hearth_arch_smallthinker, hearth_arch_smollm3,
-    hearth_arch_stablelm, hearth_arch_starcoder2, hearth_arch_step35;
+    hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe, hearth_arch_hunyuan_vl, hearth_arch_hy_v3,
+    hearth_arch_internlm2, hearth_arch_jais2, hearth_arch_kimi_linear, hearth_arch_laguna, hearth_arch_lfm2,
+    hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_llama4, hearth_arch_maincoder, hearth_arch_mimo2,
+    hearth_arch_minicpm, hearth_arch_minicpm3, hearth_arch_minimax_m2, hearth_arch_mistral3,
+    hearth_arch_mistral4, hearth_arch_nemotron, hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe,
+    hearth_arch_olmo2, hearth_arch_olmoe, hearth_arch_opt, hearth_arch_orion, hearth_arch_pangu_embedded,
+    hearth_arch_phi2, hearth_arch_phi3, hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen2vl,
+    hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next,
+    hearth_arch_qwen3vl, hearth_arch_qwen3vlmoe, hearth_arch_qwen4exp, hearth_arch_seed_oss,
+    hearth_arch_smallthinker, hearth_arch_smollm3, hearth_arch_stablelm, hearth_arch_starcoder2,
+    hearth_arch_step35, hearth_arch_xverse;
 
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);

@@ -50,7 +50,6 @@ static const struct hearth_binding layer_choosing[] = {
 
 static const struct hearth_binding layer_mistral4[] = {
     LATENT,
-    HEARTH_LAYER("ffn_gate_up_exps.weight", ffn_gate_up_exps, EMBD, FF_EXP_TWICE, MAYBE_EACH),
     HEARTH_LAYER_EXPERTS,
     HEARTH_LAYER_SHARED,
     {0},
@@ -61,6 +60,7 @@ const struct hearth_arch hearth_arch_deepseek2 = {
     .positions = HEARTH_POS_ROPE,
     .activation = HEARTH_ACT_SILU,
     .latent = true,
+    .q_growth = true,
     .groups = true,
     .extra_layers = true,
     .nextn = true,

@@ -35,7 +35,6 @@ static const struct hearth_binding layer[] = {
     HEARTH_LAYER("post_ffw_norm_2.weight", ffn_post_norm_exps, EMBD, NONE, EXPERTS),
     HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),
     HEARTH_LAYER("ffn_gate_inp.scale", ffn_router_norm, EMBD, NONE, EXPERTS),
-    HEARTH_LAYER("ffn_gate_up_exps.weight", ffn_gate_up_exps, EMBD, FF_EXP_TWICE, MAYBE_EACH),
     HEARTH_LAYER_EXPERTS,
     HEARTH_LAYER_BY_NEURON,
     HEARTH_LAYER_BY_NEURON_EXPERTS,

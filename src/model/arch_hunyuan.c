@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The architectures hunyuan-dense and hunyuan-moe: Hunyuan. RMSNorm of each head's query and key, after rotation; with
-// experts, one more is used by all tokens.
+// The architectures hunyuan-dense, hunyuan-moe and hunyuan_vl: Hunyuan, and the text part of HunyuanOCR and HunyuanVL.
+// RMSNorm of each head's query and key, after rotation; with experts, one more is used by all tokens. Files of the last
+// say the factor for long texts, which the others have in the base of the rotation. And maincoder, Maincoder 1B, which is
+// hunyuan-dense with rotation of adjacent pairs.
 #include "model/arch.h"
 
 static const struct hearth_binding globals[] = {
@@ -40,6 +42,25 @@ const struct hearth_arch hearth_arch_hunyuan_dense = {
     .positions = HEARTH_POS_ROPE_NEOX,
     .activation = HEARTH_ACT_SILU,
     .norm_behind = true,
+    .globals = globals,
+    .layer = layer,
+};
+
+const struct hearth_arch hearth_arch_maincoder = {
+    .name = "maincoder",
+    .positions = HEARTH_POS_ROPE,
+    .activation = HEARTH_ACT_SILU,
+    .norm_behind = true,
+    .globals = globals,
+    .layer = layer,
+};
+
+const struct hearth_arch hearth_arch_hunyuan_vl = {
+    .name = "hunyuan_vl",
+    .positions = HEARTH_POS_ROPE_NEOX,
+    .activation = HEARTH_ACT_SILU,
+    .norm_behind = true,
+    .rope_alpha = true,
     .globals = globals,
     .layer = layer,
 };

@@ -20,7 +20,6 @@ static const struct hearth_binding layer[] = {
     HEARTH_LAYER_GATED(LEADING),
     HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),
     HEARTH_LAYER("exp_probs_b", ffn_choice_b, EXPERTS, NONE, EXPERTS),
-    HEARTH_LAYER("ffn_gate_up_exps.weight", ffn_gate_up_exps, EMBD, FF_EXP_TWICE, MAYBE_EACH),
     HEARTH_LAYER_EXPERTS,
     HEARTH_LAYER_SHARED,
     {0},

@@ -38,6 +38,15 @@ const struct hearth_arch hearth_arch_nemotron = {
     .layer = layer,
 };
 
+const struct hearth_arch hearth_arch_jais2 = {
+    .name = "jais2",
+    .positions = HEARTH_POS_ROPE_NEOX,
+    .layer_norm = true,
+    .activation = HEARTH_ACT_RELU_SQUARED,
+    .globals = globals,
+    .layer = layer,
+};
+
 const struct hearth_arch hearth_arch_arcee = {
     .name = "arcee",
     .positions = HEARTH_POS_ROPE,

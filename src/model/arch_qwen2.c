@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The qwen2 architecture: Qwen 1.5, 2 and 2.5. As llama, with biases on queries, keys and values and rotation
-// of the pairs (i, i + half a head).
+// The architectures qwen2, Qwen 1.5, 2 and 2.5, and qwen2vl, the text part of Qwen2-VL and Qwen2.5-VL. As llama, with
+// biases on queries, keys and values and rotation of the pairs (i, i + half a head). Positions of images have several
+// parts, which in texts are all the same.
 #include "model/arch.h"
 
 static const struct hearth_binding globals[] = {
@@ -23,6 +24,14 @@ static const struct hearth_binding layer[] = {
 
 const struct hearth_arch hearth_arch_qwen2 = {
     .name = "qwen2",
+    .positions = HEARTH_POS_ROPE_NEOX,
+    .activation = HEARTH_ACT_SILU,
+    .globals = globals,
+    .layer = layer,
+};
+
+const struct hearth_arch hearth_arch_qwen2vl = {
+    .name = "qwen2vl",
     .positions = HEARTH_POS_ROPE_NEOX,
     .activation = HEARTH_ACT_SILU,
     .globals = globals,

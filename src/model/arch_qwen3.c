@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The qwen3 architecture: as qwen2, without biases and with an RMSNorm of each head's query and key.
+// The architectures qwen3 and qwen3vl, the text part of Qwen3-VL: as qwen2, without biases and with an RMSNorm of each
+// head's query and key.
 #include "model/arch.h"
 
 static const struct hearth_binding globals[] = {
@@ -23,6 +24,14 @@ static const struct hearth_binding layer[] = {
 
 const struct hearth_arch hearth_arch_qwen3 = {
     .name = "qwen3",
+    .positions = HEARTH_POS_ROPE_NEOX,
+    .activation = HEARTH_ACT_SILU,
+    .globals = globals,
+    .layer = layer,
+};
+
+const struct hearth_arch hearth_arch_qwen3vl = {
+    .name = "qwen3vl",
     .positions = HEARTH_POS_ROPE_NEOX,
     .activation = HEARTH_ACT_SILU,
     .globals = globals,

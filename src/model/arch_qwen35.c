@@ -32,15 +32,9 @@ static const struct hearth_binding globals[] = {
 
 // Many small experts, and one that all tokens use.
 #define MANY_EXPERTS                                                                                         \
-    HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),                                 \
-        HEARTH_LAYER("ffn_gate_exps.weight", ffn_gate_exps, EMBD, FF_EXP, EACH_EXPERT),                      \
-        HEARTH_LAYER("ffn_up_exps.weight", ffn_up_exps, EMBD, FF_EXP, EACH_EXPERT),                          \
-        HEARTH_LAYER("ffn_down_exps.weight", ffn_down_exps, FF_EXP, EMBD, EACH_EXPERT),                      \
+    HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS), HEARTH_LAYER_EXPERTS,           \
         HEARTH_LAYER("ffn_gate_inp_shexp.weight", ffn_router_shared, EMBD, NONE, SHARED),                    \
-        HEARTH_LAYER("ffn_gate_shexp.weight", ffn_gate_shared, EMBD, FF_SHARED, SHARED),                     \
-        HEARTH_LAYER("ffn_up_shexp.weight", ffn_up_shared, EMBD, FF_SHARED, SHARED),                         \
-        HEARTH_LAYER("ffn_down_shexp.weight", ffn_down_shared, FF_SHARED, EMBD, SHARED),                     \
-        HEARTH_LAYER_SPARSE_EXPERTS
+        HEARTH_LAYER_SHARED, HEARTH_LAYER_SPARSE_EXPERTS
 
 static const struct hearth_binding layer[] = {
     MIXER,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The qwen3moe architecture: as qwen3, with experts in every layer.
+// The architectures qwen3moe and qwen3vlmoe, the text part of Qwen3-VL: as qwen3, with experts in every layer.
 #include "model/arch.h"
 
 static const struct hearth_binding globals[] = {
@@ -23,6 +23,15 @@ static const struct hearth_binding layer[] = {
 
 const struct hearth_arch hearth_arch_qwen3moe = {
     .name = "qwen3moe",
+    .positions = HEARTH_POS_ROPE_NEOX,
+    .activation = HEARTH_ACT_SILU,
+    .expert_renorm = true,
+    .globals = globals,
+    .layer = layer,
+};
+
+const struct hearth_arch hearth_arch_qwen3vlmoe = {
+    .name = "qwen3vlmoe",
     .positions = HEARTH_POS_ROPE_NEOX,
     .activation = HEARTH_ACT_SILU,
     .expert_renorm = true,

@@ -421,7 +421,7 @@ static bool applies(const struct hearth_binding *b, const struct hearth_hparams 
     case HEARTH_OPTIONAL:
     case HEARTH_OPTIONAL_F32:
     case HEARTH_FUSED:
-    case HEARTH_APART:
+    case HEARTH_MAYBE_FUSED:
         break;
     }
     return true;
@@ -437,38 +437,46 @@ static bool has_down_by_neuron(const struct loader *l, int layer, const struct h
     return (down || each) && hearth_gguf_tensor(l->model->gguf, name);
 }
 
-// Whether the layer has in one tensor what this is a part of: gate and up of experts, or queries, keys and values.
+static bool has_tensor(const struct loader *l, int layer, const char *of_layer)
+{
+    char name[96];
+    snprintf(name, sizeof name, "blk.%d.%s", in_file(l, layer), of_layer);
+    return hearth_gguf_tensor(l->model->gguf, name);
+}
+
+// Whether the layer has in one tensor what this is a part of: gate and up of experts, or queries, keys and values. Biases
+// of these may be apart where the matrices are in one, not the other way round.
 static bool is_fused(const struct loader *l, int layer, const struct hearth_binding *b)
 {
     static const struct {
         size_t part, whole;
         const char *name;
     } fused[] = {
-        {offsetof(struct hearth_layer, ffn_gate_exps), offsetof(struct hearth_layer, ffn_gate_up_exps),
-         "ffn_gate_up_exps"},
-        {offsetof(struct hearth_layer, ffn_up_exps), offsetof(struct hearth_layer, ffn_gate_up_exps),
-         "ffn_gate_up_exps"},
-        {offsetof(struct hearth_layer, attn_q), offsetof(struct hearth_layer, attn_qkv), "attn_qkv"},
-        {offsetof(struct hearth_layer, attn_k), offsetof(struct hearth_layer, attn_qkv), "attn_qkv"},
-        {offsetof(struct hearth_layer, attn_v), offsetof(struct hearth_layer, attn_qkv), "attn_qkv"}};
-    for (size_t i = 0; i < sizeof fused / sizeof *fused; i++) {
-        char name[96];
-        snprintf(name, sizeof name, "blk.%d.%s.weight", in_file(l, layer), fused[i].name);
+#define PART(part, whole, name)                                                                              \
+    {offsetof(struct hearth_layer, part), offsetof(struct hearth_layer, whole), name}
+        PART(ffn_gate_exps, ffn_gate_up_exps, "ffn_gate_up_exps.weight"),
+        PART(ffn_up_exps, ffn_gate_up_exps, "ffn_gate_up_exps.weight"),
+        PART(attn_q, attn_qkv, "attn_qkv.weight"),
+        PART(attn_k, attn_qkv, "attn_qkv.weight"),
+        PART(attn_v, attn_qkv, "attn_qkv.weight"),
+        PART(attn_q_b, attn_qkv_b, "attn_qkv.bias"),
+        PART(attn_k_b, attn_qkv_b, "attn_qkv.bias"),
+        PART(attn_v_b, attn_qkv_b, "attn_qkv.bias"),
+#undef PART
+    };
+    for (size_t i = 0; i < sizeof fused / sizeof *fused; i++)
         if (l->layer >= 0 && b->field == fused[i].part &&
-            hearth_arch_has_field(l->model->arch, fused[i].whole) && hearth_gguf_tensor(l->model->gguf, name))
-            return true;
-    }
+            hearth_arch_has_field(l->model->arch, fused[i].whole) && has_tensor(l, layer, fused[i].name))
+            return b->n != HEARTH_DIM_NONE || has_tensor(l, layer, "attn_qkv.weight");
     return false;
 }
 
-// Whether the layer has it in another tensor; or has none, as its queries, keys and values are in one, or are not.
+// Whether the layer has it in another tensor; or has none, as its queries, keys and values are not in one.
 static bool is_elsewhere(const struct loader *l, int layer, const struct hearth_binding *b)
 {
-    char name[96];
-    if (b->need != HEARTH_FUSED && b->need != HEARTH_APART)
+    if (b->need != HEARTH_FUSED && b->need != HEARTH_MAYBE_FUSED)
         return is_fused(l, layer, b);
-    snprintf(name, sizeof name, "blk.%d.attn_qkv.weight", in_file(l, layer));
-    return !hearth_gguf_tensor(l->model->gguf, name) == (b->need == HEARTH_FUSED);
+    return !has_tensor(l, layer, "attn_qkv.weight");
 }
 
 // Finds an optional tensor of all experts. Packs name predictors alike with and without experts.
@@ -570,8 +578,8 @@ static int bind(struct loader *l, const char *name, int layer, const struct hear
     if (b->need == HEARTH_EACH_EXPERT)
         return bind_single_experts(l, name, layer, b, w);
     const bool optional = b->need == HEARTH_OPTIONAL || b->need == HEARTH_OPTIONAL_F32 ||
-                          b->need == HEARTH_RECURS_MAYBE || b->need == HEARTH_MAYBE_DENSE ||
-                          b->need == HEARTH_MAYBE_EACH ||
+                          b->need == HEARTH_MAYBE_FUSED || b->need == HEARTH_RECURS_MAYBE ||
+                          b->need == HEARTH_MAYBE_DENSE || b->need == HEARTH_MAYBE_EACH ||
                           (b->need == HEARTH_OWN_VALUES && !hearth_window_of(&l->model->hp, layer));
     return optional ? HEARTH_OK : missing(l, name);
 }

@@ -617,7 +617,8 @@ static int read_positions(const struct reader *r, const struct hearth_arch *arch
     hp->pos_offset = arch->pos_offset;
     if (hp->positions == HEARTH_POS_LEARNED)
         return HEARTH_OK;
-    if (hearth_gguf_find(r->g, key_of(r, "attention.max_alibi_bias").text))
+    if (hearth_gguf_find(r->g, key_of(r, "attention.max_alibi_bias").text) ||
+        arch->alibi_layers == hp->n_layer)
         return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                            "%s: positions by attention bias (ALiBi) are not supported",
                            hearth_gguf_path(r->g));
@@ -631,6 +632,11 @@ static int read_positions(const struct reader *r, const struct hearth_arch *arch
     int rc = read_range(r, "rope.dimension_count", false, 1, 4096, &hp->n_rot);
     if (!rc)
         rc = read_float(r, "rope.freq_base", false, 1e-6f, 1e30f, &hp->rope_theta);
+    float alpha = 0.0f; // the base is multiplied by a power of it
+    if (!rc && arch->rope_alpha)
+        rc = read_float(r, "rope.scaling.alpha", false, 0.0f, 1e9f, &alpha);
+    if (alpha > 0 && hp->head_dim > 2)
+        hp->rope_theta *= powf(alpha, (float)hp->head_dim / (float)(hp->head_dim - 2));
     hp->rope_theta_window = arch->window_rotation && hp->window ? hp->rope_theta : arch->rope_theta_window;
     if (!rc && hp->rope_theta_window > 0)
         rc = read_float(r, "rope.freq_base_swa", false, 1e-6f, 1e30f, &hp->rope_theta_window);

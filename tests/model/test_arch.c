@@ -500,7 +500,7 @@ static void test_alternatives(void **state)
     assert_ptr_equal(l->attn_v_b.data, (const float *)l->attn_qkv_b.data + MADE_E + l->attn_k.n);
     hearth_model_close(&m);
     made.without = "blk.1.attn_qkv.bias";
-    refused(&made, HEARTH_E_FORMAT, made.without);
+    refused(&made, HEARTH_E_FORMAT, "blk.1.attn_q.bias is missing");
     made.without = NULL;
     made.extra = "blk.1.attn_q.weight";
     refused(&made, HEARTH_E_UNSUPPORTED, made.extra);
@@ -607,8 +607,7 @@ static void test_latent(void **state)
                {"makes no sense", {{"attention.value_length", 'u', MADE_LATENT - 1, NULL}}},
                {"attn_q.weight", {{"attention.key_length_mla", 'u', MADE_ROT + MADE_STILL + 1, NULL}}},
                {"attn_v_b.weight", {{"attention.value_length_mla", 'u', MADE_VALUE + 1, NULL}}},
-               {"makes no sense", {{"rope.dimension_count", 'u', 7, NULL}}},
-               {"attention.temperature_scale", {{"attention.temperature_scale", 'f', 0.1, NULL}}}};
+               {"makes no sense", {{"rope.dimension_count", 'u', 7, NULL}}}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct made made = {.arch = "deepseek2"};
         memcpy(made.set, bad[i].set, sizeof bad[i].set);
@@ -619,6 +618,13 @@ static void test_latent(void **state)
         if (!strstr(err.message, bad[i].says))
             fail_msg("%s: %s", bad[i].says, err.message);
     }
+    refused(&(struct made){.arch = "deepseek32",
+                           .two_step_q = true,
+                           .experts = true,
+                           .set = {{"attention.temperature_scale", 'f', 0.1, NULL}}},
+            HEARTH_E_UNSUPPORTED, "attention.temperature_scale");
+    refused(&(struct made){.arch = "baichuan", .set = {{"block_count", 'u', 40, NULL}}}, HEARTH_E_UNSUPPORTED,
+            "ALiBi");
     refused(&(struct made){.arch = "deepseek2", .without = "attention.kv_lora_rank"}, HEARTH_E_FORMAT,
             "kv_lora_rank");
     refused(&(struct made){.arch = "deepseek2", .joint = true, .without = "blk.1.attn_kv_b.weight"},

@@ -333,6 +333,15 @@ static inline void made_add(struct made_list *l, const char *name, uint64_t k, u
     t->seed = seed;
 }
 
+// Whether it is a part of queries, keys and values, which are in one tensor.
+static inline bool made_is_part(const struct made *made, const struct hearth_binding *b)
+{
+    const struct hearth_arch *arch = hearth_arch_find((struct hearth_str){made->arch, strlen(made->arch)});
+    return made->fused && arch && hearth_arch_has_need(arch, HEARTH_FUSED) &&
+           (!strncmp(b->name, "attn_q.", 7) || !strncmp(b->name, "attn_k.", 7) ||
+            !strncmp(b->name, "attn_v.", 7));
+}
+
 static inline void made_bind(struct made_list *l, const struct hearth_binding *b, const char *prefix)
 {
     const struct made *made = l->made;
@@ -347,6 +356,8 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
     if (b->n == HEARTH_DIM_FF_EXP_TWICE ? !made->fused : maybe && !wanted)
         return;
     if (made->fused && b->need == HEARTH_EACH_EXPERT && b->n == HEARTH_DIM_FF_EXP)
+        return;
+    if (made_is_part(made, b))
         return;
     if (made->by_neuron && !maybe && !strncmp(b->name, "ffn_down", 8) && b->n != HEARTH_DIM_NONE &&
         b->need != HEARTH_SHARED)
@@ -364,7 +375,7 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
         ((b->need == HEARTH_EXPERTS || b->need == HEARTH_EACH_VECTOR || hearth_need_is_each(b->need)) &&
          !experts) ||
         (b->need == HEARTH_WHOLE_Q && made->two_step_q) || (b->need == HEARTH_FUSED && !made->fused) ||
-        (b->need == HEARTH_APART && made->fused) || (b->need == HEARTH_SERIES && made->one_norm) ||
+        (b->need == HEARTH_MAYBE_FUSED && !made->fused) || (b->need == HEARTH_SERIES && made->one_norm) ||
         (b->need == HEARTH_OPTIONAL_F32 && !made->optional) ||
         (b->need == HEARTH_TWO_STEP_Q && !made->two_step_q) || (b->need == HEARTH_JOINT && !made->joint) ||
         (b->need == HEARTH_EACH_HEAD && made->joint) ||

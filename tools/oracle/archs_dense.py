@@ -91,6 +91,10 @@ def models(text, other, grouped, windows, plain, yarn):
                                   "short_factor": [1.0 + 0.2 * i for i in range(8)], "long_factor": [3.0 + i for i in range(8)]}),
             text,
         ),
+        "xverse": ("xverse", tf.LlamaForCausalLM, grouped, text),
+        "pangu": ("pangu-embedded", tf.LlamaForCausalLM, dict(grouped, attention_bias=True), other),
+        "jais2": ("jais2", tf.Jais2ForCausalLM, dict(layers, layer_norm_eps=1e-5), third),
+        "maincoder": ("maincoder", tf.HunYuanDenseV1ForCausalLM, dict(grouped, head_dim=32), third),
         "minicpm": ("minicpm", tf.GraniteForCausalLM, dict(grouped, **scales), third),
     }  # fmt: skip
 
@@ -98,14 +102,15 @@ def models(text, other, grouped, windows, plain, yarn):
 ARCHS = (
     "gemma", "gemma2", "command-r", "cohere2", "olmo2", "exaone", "exaone4", "internlm2", "starcoder2", "stablelm", "nemotron",
     "arcee", "phi2", "gptneox", "orion", "minicpm", "minicpm3", "apertus",
+    "xverse", "pangu-embedded", "jais2", "maincoder",
 )  # fmt: skip
-ADJACENT = ("internlm2", "arcee", "minicpm")  # rows of queries and keys are in the order of adjacent pairs
+ADJACENT = ("internlm2", "arcee", "minicpm", "xverse", "maincoder")  # rows of queries and keys are in the order of adjacent pairs
 BEHIND = ("gemma2", "olmo2", "exaone4")  # the norm called post_attention_layernorm is behind attention
 ONES = ("gemma", "gemma2", "nemotron")  # 1 is added to the weights of norms in files
 ONES_CLASSES = (tf.GemmaForCausalLM, tf.Gemma2ForCausalLM, tf.NemotronForCausalLM)
 NAMES = {
     "attn_norm": ("input_layernorm",), "attn_q": ("self_attn.q_proj",), "attn_k": ("self_attn.k_proj",), "attn_v": ("self_attn.v_proj",),
-    "attn_q_norm": ("self_attn.q_norm",), "attn_k_norm": ("self_attn.k_norm",),
+    "attn_q_norm": ("self_attn.q_norm", "self_attn.query_layernorm"), "attn_k_norm": ("self_attn.k_norm", "self_attn.key_layernorm"),
     "attn_output": ("self_attn.o_proj", "self_attn.dense", "attention.dense"), "ffn_gate": ("mlp.gate_proj",),
     "ffn_up": ("mlp.up_proj", "mlp.c_fc", "mlp.fc1", "mlp.dense_h_to_4h"),
     "attn_q_a": ("self_attn.q_a_proj",), "attn_q_a_norm": ("self_attn.q_a_layernorm",), "attn_q_b": ("self_attn.q_b_proj",),
@@ -136,6 +141,9 @@ def layer(out, sd, arch, cfg, i):
     for part, n in heads.items():
         if arch in ADJACENT:
             out[f"{to}attn_{part}.weight"] = mm.interleave(out[f"{to}attn_{part}.weight"], n)
+        if arch == "maincoder":
+            norm = f"{to}attn_{part}_norm.weight"
+            out[norm] = mm.interleave(out[norm].reshape(-1, 1), 1).reshape(-1)
         if f"{source}self_attn.{part}_layernorm.norms.0.weight" in sd:  # each head has its own
             own = [sd[f"{source}self_attn.{part}_layernorm.norms.{head}.weight"] for head in range(n)]
             out[f"{to}attn_{part}_norm.weight"] = np.stack(own)

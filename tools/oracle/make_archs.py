@@ -24,6 +24,7 @@ import archs_kimi
 import archs_mamba
 import archs_nextn
 import archs_qwen4
+import archs_vision
 import make_models as mm
 import small_formats
 from oracle_common import N_VOCAB, SpmVocab, write_logits
@@ -299,6 +300,7 @@ MODELS |= archs_dsa.models(LATENT, YARN, 2 * TEXT)
 MODELS |= archs_experts.models(TEXT, GROUPED, PLAIN)
 MODELS |= archs_mamba.MODELS | archs_kimi.MODELS | archs_deepseek4.MODELS | archs_qwen4.models(DELTA, TEXT)
 HYBRIDS = {arch: module for module in (archs_mamba, archs_kimi, archs_deepseek4) for arch in module.ARCHS}
+MODELS |= archs_vision.models(TEXT, GROUPED, PLAIN)
 MODELS |= archs_dense.models(TEXT, OTHER, GROUPED, WINDOWS, PLAIN, YARN)
 
 # Types beside Q8_0. F16 models have one layer, and weights that the file holds exactly.
@@ -372,7 +374,7 @@ def recent_layer(out, sd, arch, cfg, i):
             out[dst + "exp_probs_b.bias"] = sd[src + theirs + "e_score_correction_bias"].reshape(-1)
 
 
-RECENT_ARCHS = ADJACENT + ("qwen2moe", "seed_oss", "dots1", "glm4", "ernie4_5", "ernie4_5-moe", "olmoe", "minimax-m2", "hunyuan-dense", "hunyuan-moe")
+RECENT_ARCHS = ADJACENT + ("qwen2moe", "seed_oss", "dots1", "glm4", "ernie4_5", "ernie4_5-moe", "olmoe", "minimax-m2", "hunyuan-dense", "hunyuan-moe") + archs_vision.ARCHS
 
 
 def falcon_layer(out, sd, cfg, i):
@@ -656,6 +658,7 @@ def gguf_tensors(arch, cfg, sd):
             lfm2_layer(out, sd, cfg, i)
         elif arch in RECENT_ARCHS:
             recent_layer(out, sd, arch, cfg, i)
+            archs_vision.fuse(out, arch, i)
         else:
             gated_layer(out, sd, arch, cfg, i)
     archs_nextn.tensors(out, cfg, sd, qwen35_layer if arch == "qwen35" else lambda out, sd, cfg, i: deepseek2_layer(out, sd, cfg, i, False))
@@ -709,6 +712,8 @@ def add_hyper_parameters(w, name, arch, cfg):
         w.add_layer_norm_rms_eps(cfg.norm_eps if conv else cfg.rms_norm_eps)
     if arch in RECENT_ARCHS:
         add_recent(w, arch, cfg)
+    if arch in archs_vision.ARCHS:
+        archs_vision.add(w, arch, cfg)
     if hasattr(cfg, "num_experts_per_tok"):
         w.add_expert_count(getattr(cfg, "n_routed_experts", None) or getattr(cfg, "num_local_experts", None) or cfg.num_experts)
         w.add_expert_used_count(cfg.num_experts_per_tok)
