@@ -315,12 +315,14 @@ static struct run find_chosen(const struct work *x, int i)
 {
     const struct hearth_attention_work *work = x->j->work;
     const struct hearth_kv *kv = work->kv;
-    const int pos = hearth_choose_position(work->choose, x->first, i), slot = pos % HEARTH_KV_TILE,
+    const int pos = hearth_choose_position(work->choose, x->first, x->head_kv, i),
+              slot = pos % HEARTH_KV_TILE,
               page = kv->seqs[work->c->rows[x->first].seq].pages[pos / HEARTH_KV_TILE];
+    const int block = work->c->hp->chooser.block; // of several pages it begins at one
     uint8_t *bytes = hearth_kv_pin(kv, page);
     return (struct run){page, bytes, hearth_kv_key(kv, bytes, x->j->layer, x->head_kv, slot),
                         hearth_kv_value(kv, bytes, x->j->layer, x->head_kv, slot),
-                        work->c->hp->chooser.block};
+                        block < HEARTH_KV_TILE ? block : HEARTH_KV_TILE};
 }
 
 // The same of blocks, and then of the window.

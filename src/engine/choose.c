@@ -39,14 +39,14 @@ static void unpin(const struct hearth_kv *kv, int seq, int tile)
 
 // ---- keys
 
-// A block's sum becomes its key.
-static void finish_block(const struct job *j, float *sum, int first_pos, int worker)
+// The sum of the raw keys of positions that have a key together becomes this.
+static void finish_key(const struct job *j, float *sum, int first_pos, int worker)
 {
     const struct hearth_choose_work *w = j->work;
     const struct hearth_hparams *hp = w->c->hp;
     const size_t dim = (size_t)hp->chooser.dim, n_rot = (size_t)hp->n_rot;
     for (size_t i = 0; i < dim; i++)
-        sum[i] /= (float)hp->chooser.block;
+        sum[i] /= (float)hp->chooser.per_key;
     if (hearth_has(&layer_of(j)->choose_k_norm_b))
         w->c->kernels->layer_norm(sum, sum, hearth_vector_of(&layer_of(j)->choose_k_norm),
                                   hearth_vector_of(&layer_of(j)->choose_k_norm_b), dim, hp->chooser.eps);
@@ -57,12 +57,12 @@ static void finish_block(const struct job *j, float *sum, int first_pos, int wor
     w->c->kernels->rope(sum, w->turned[worker], 1, dim, n_rot, hp->chooser.halves);
 }
 
-// The rows of a block from this one on.
-static void store_block(const struct job *j, int row, int worker)
+// The rows of such positions from this one on.
+static void store_keys(const struct job *j, int row, int worker)
 {
     const struct hearth_choose_work *w = j->work;
     const struct hearth_kv *kv = w->kv;
-    const int block = w->c->hp->chooser.block;
+    const int per_key = w->c->hp->chooser.per_key;
     const size_t dim = (size_t)w->c->hp->chooser.dim;
     const struct hearth_row at = j->batch->rows[row];
     const int seq = j->batch->index[at.seq], first = j->batch->changes[seq].pos,
@@ -72,18 +72,18 @@ static void store_block(const struct job *j, int row, int worker)
         const int own = j->batch->sorted[j->batch->firsts[seq] + pos - first];
         float *sum = hearth_kv_choice(kv, bytes, j->layer, pos % HEARTH_KV_TILE);
         memcpy(sum, hearth_row_of(w->k, own, (int)dim), dim * sizeof *sum);
-        const float *before = pos % block ? sum - dim : NULL;
+        const float *before = pos % per_key ? sum - dim : NULL;
         for (size_t i = 0; i < dim && before; i++)
             sum[i] = before[i] + sum[i];
-        if (pos % block == block - 1) {
-            finish_block(j, sum, pos - block + 1, worker);
+        if (pos % per_key == per_key - 1) {
+            finish_key(j, sum, pos - per_key + 1, worker);
             break;
         }
     }
     unpin(kv, at.seq, tile);
 }
 
-// A row's queries; and the keys of its block, where it is the first one of these.
+// A row's queries; and the keys from it on, where it is the first one of those that share a key.
 static void prepare_task(void *arg, int task, int worker)
 {
     const struct job *j = arg;
@@ -98,81 +98,114 @@ static void prepare_task(void *arg, int task, int worker)
     w->c->kernels->rope(q, j->cos_sin + (size_t)task * (size_t)hp->n_rot, (size_t)heads, (size_t)dim,
                         (size_t)hp->n_rot, hp->chooser.halves);
     const int first = j->batch->changes[j->batch->index[at.seq]].pos;
-    if (!j->batch->again && (at.pos == first || at.pos % hp->chooser.block == 0))
-        store_block(j, task, worker);
+    if (!j->batch->again && (at.pos == first || at.pos % hp->chooser.per_key == 0))
+        store_keys(j, task, worker);
 }
 
 // ---- the choice
 
-static int whole_blocks(const struct hearth_choose_work *w, int row)
+// Blocks that a row chooses among.
+static int blocks_of(const struct hearth_choose_work *w, int row)
 {
-    return (w->c->rows[row].pos + 1) / w->c->hp->chooser.block;
+    const struct hearth_chooser *c = &w->c->hp->chooser;
+    const int pos = w->c->rows[row].pos;
+    return c->local ? pos / c->block + 1 : (pos + 1) / c->block;
 }
 
-static float *scores_of(const struct job *j, int row)
+static float *scores_of(const struct job *j, int row, int choice)
 {
-    return j->work->scores + (size_t)(row - j->first) * j->work->row_blocks;
+    const size_t n = (size_t)hearth_choices(&j->work->c->hp->chooser);
+    return j->work->scores + ((size_t)(row - j->first) * n + (size_t)choice) * j->work->row_blocks;
 }
 
-// Scores of a row's blocks in some pages.
+// A block's score of products[n] with its keys, by the heads together.
+static void add_up(const struct job *j, int row, const float *products, int n, int first)
+{
+    const struct hearth_choose_work *w = j->work;
+    const int heads = w->c->hp->chooser.n_heads;
+    const float *weights =
+        hearth_has(&layer_of(j)->choose_weigh) ? hearth_row_of(w->weights, row, heads) : NULL;
+    for (int i = 0; i < n; i++) {
+        float sum = 0;
+        for (int head = 0; head < heads; head++) {
+            const float product = products[head * n + i];
+            if (product > 0)
+                sum = weights ? fmaf(weights[head], product, sum) : sum + product;
+        }
+        scores_of(j, row, 0)[first + i] = sum;
+    }
+}
+
+// Each head's: the best product of a block's positions.
+static void keep_best(const struct job *j, int row, const float *products, int n, int first)
+{
+    const struct hearth_chooser *c = &j->work->c->hp->chooser;
+    for (int head = 0; head < c->n_heads; head++)
+        for (int i = 0; i < n; i++) {
+            float *score = &scores_of(j, row, head)[(first + i) / c->block];
+            if ((first + i) % c->block == 0 || products[head * n + i] > *score)
+                *score = products[head * n + i];
+        }
+}
+
+// Scores by the keys in some pages of a row.
 static void score_task(void *arg, int task, int worker)
 {
     const struct job *j = arg;
     const struct hearth_choose_work *w = j->work;
     const struct hearth_kv *kv = w->kv;
     const struct hearth_chooser *c = &w->c->hp->chooser;
-    const int row = j->first + task / j->n_parts, per_page = HEARTH_KV_TILE / c->block;
-    const int blocks = whole_blocks(w, row), seq = w->c->rows[row].seq, from = task % j->n_parts * PAGES;
+    const int row = j->first + task / j->n_parts, per_page = HEARTH_KV_TILE / c->per_key;
+    const int keys = (w->c->rows[row].pos + 1) / c->per_key, seq = w->c->rows[row].seq,
+              from = task % j->n_parts * PAGES;
     const size_t dim = (size_t)c->dim, heads = (size_t)c->n_heads;
-    const float *weights =
-        hearth_has(&layer_of(j)->choose_weigh) ? hearth_row_of(w->weights, row, c->n_heads) : NULL;
-    float *products = w->products[worker], *scores = scores_of(j, row);
     if (!w->counts[row])
         return;
-    for (int tile = from; tile < from + PAGES && tile * per_page < blocks; tile++) {
-        const int left = blocks - tile * per_page, n = left < per_page ? left : per_page;
+    for (int tile = from; tile < from + PAGES && tile * per_page < keys; tile++) {
+        const int left = keys - tile * per_page, n = left < per_page ? left : per_page;
         uint8_t *bytes = pin(kv, seq, tile);
-        w->c->kernels->step[HEARTH_TYPE_F32](
-            products, (size_t)n, hearth_kv_choice(kv, bytes, j->layer, c->block - 1),
-            (size_t)c->block * kv->row_choice, dim, (size_t)n, hearth_row_of(w->q, row, c->n_heads * c->dim),
-            dim * sizeof(float), heads, w->matmul->scratch[worker]);
+        w->c->kernels->step[HEARTH_TYPE_F32](w->products[worker], (size_t)n,
+                                             hearth_kv_choice(kv, bytes, j->layer, c->per_key - 1),
+                                             (size_t)c->per_key * kv->row_choice, dim, (size_t)n,
+                                             hearth_row_of(w->q, row, c->n_heads * c->dim),
+                                             dim * sizeof(float), heads, w->matmul->scratch[worker]);
         unpin(kv, seq, tile);
-        for (int i = 0; i < n; i++) {
-            float sum = 0;
-            for (size_t head = 0; head < heads; head++) {
-                const float product = products[head * (size_t)n + (size_t)i];
-                if (product > 0)
-                    sum = weights ? fmaf(weights[head], product, sum) : sum + product;
-            }
-            scores[tile * per_page + i] = sum;
-        }
+        (c->each ? keep_best : add_up)(j, row, w->products[worker], n, tile * per_page);
     }
 }
 
+// One choice of a row: the best blocks but for the last `local`, and these.
 static void choose_task(void *arg, int task, int worker)
 {
     (void)worker;
     const struct job *j = arg;
     const struct hearth_choose_work *w = j->work;
-    const int row = j->first + task, n = whole_blocks(w, row), most = w->c->hp->chooser.most;
-    if (w->counts[row])
-        hearth_best_of(scores_of(j, row), n, most, w->blocks + (size_t)row * (size_t)most);
+    const struct hearth_chooser *c = &w->c->hp->chooser;
+    const int row = j->first + task / hearth_choices(c), choice = task % hearth_choices(c);
+    const int all = blocks_of(w, row), n = all - c->local, best = c->most - c->local;
+    if (!w->counts[row])
+        return;
+    int *blocks = hearth_choose_blocks(w, row, choice);
+    if (best > 0)
+        hearth_best_of(scores_of(j, row, choice), n, best, blocks);
+    for (int i = 0; i < c->local; i++)
+        blocks[best + i] = n + i;
 }
 
 // Rows [j->first, end).
 static void choose_rows(struct job *j, int end)
 {
     const struct hearth_choose_work *w = j->work;
-    const int per_part = PAGES * HEARTH_KV_TILE / w->c->hp->chooser.block;
-    int most = 0;
-    for (int row = j->first; row < end; row++)
-        if (w->counts[row] && whole_blocks(w, row) > most)
-            most = whole_blocks(w, row);
-    if (!most)
+    int pages = 0;
+    for (int row = j->first; row < end; row++) {
+        const int own = w->counts[row] ? w->c->rows[row].pos / HEARTH_KV_TILE + 1 : 0;
+        pages = own > pages ? own : pages;
+    }
+    if (!pages)
         return;
-    j->n_parts = (most + per_part - 1) / per_part;
+    j->n_parts = (pages + PAGES - 1) / PAGES;
     hearth_parallel(w->c, score_task, j, (end - j->first) * j->n_parts);
-    hearth_parallel(w->c, choose_task, j, end - j->first);
+    hearth_parallel(w->c, choose_task, j, (end - j->first) * hearth_choices(&w->c->hp->chooser));
 }
 
 void hearth_choose(struct hearth_choose_work *w, const struct hearth_batch *b, int layer,
@@ -182,7 +215,7 @@ void hearth_choose(struct hearth_choose_work *w, const struct hearth_batch *b, i
     struct job j = {.work = w, .batch = b, .layer = layer, .cos_sin = cos_sin};
     hearth_parallel(w->c, prepare_task, &j, b->n);
     for (int row = 0; row < b->n; row++) {
-        const int blocks = whole_blocks(w, row);
+        const int blocks = blocks_of(w, row);
         w->counts[row] = blocks > c->most ? (c->most - blocks) * c->block + b->rows[row].pos + 1 : 0;
     }
     for (; j.first < b->n; j.first += w->most_rows)
@@ -200,11 +233,11 @@ static struct hearth_product query_product(const struct hearth_choose_work *w, s
 
 void hearth_choose_move(struct hearth_choose_work *w, int row, int *kept, bool out)
 {
-    const size_t most = (size_t)w->c->hp->chooser.most;
-    int *own = w->blocks + (size_t)row * most, *count = &w->counts[row];
+    const size_t n = hearth_choose_kept(w->c->hp) - 1;
+    int *own = w->blocks + (size_t)row * n, *count = &w->counts[row];
     *(out ? kept : count) = *(out ? count : kept);
     if (*count)
-        memcpy(out ? kept + 1 : own, out ? own : kept + 1, most * sizeof *own);
+        memcpy(out ? kept + 1 : own, out ? own : kept + 1, n * sizeof *own);
 }
 
 int hearth_choose_products(struct hearth_choose_work *w, struct hearth_rows rows, int layer,
@@ -239,23 +272,24 @@ void hearth_choose_lay_out(struct hearth_choose_work *w, int max_rows, int max_s
     const struct hearth_hparams *hp = w->c->hp;
     const struct hearth_chooser *c = &hp->chooser;
     const size_t t = (size_t)max_rows, steps = (size_t)max_steps, f32 = sizeof(float), dim = (size_t)c->dim,
-                 heads = (size_t)c->n_heads;
+                 heads = (size_t)c->n_heads, choices = (size_t)hearth_choices(c);
     const int n_workers = hearth_pool_size(w->c->pool);
     if (!c->block)
         return;
     w->most_rows = max_steps > ROWS ? max_steps : ROWS;
-    w->row_blocks = (size_t)w->kv->pages_per_seq * (size_t)(HEARTH_KV_TILE / c->block);
+    w->row_blocks = ((size_t)w->kv->pages_per_seq * HEARTH_KV_TILE + (size_t)c->block - 1) / (size_t)c->block;
     const bool chooses = w->row_blocks > (size_t)c->most;
     w->q = hearth_arena_take_rows(a, t, steps, heads * dim * f32);
     w->k = hearth_arena_take_rows(a, t, steps, dim * f32);
     w->weights = hearth_arena_take_rows(a, c->low ? t : 0, c->low ? steps : 0, heads * f32);
     w->counts = hearth_arena_take(a, t, sizeof *w->counts);
-    w->blocks = hearth_arena_take_rows(a, chooses ? t : 0, steps, (size_t)c->most * sizeof *w->blocks);
-    w->scores = hearth_arena_take(a, chooses ? (size_t)w->most_rows : 0, w->row_blocks * f32);
+    w->blocks =
+        hearth_arena_take_rows(a, chooses ? t : 0, steps, choices * (size_t)c->most * sizeof *w->blocks);
+    w->scores = hearth_arena_take(a, chooses ? (size_t)w->most_rows * choices : 0, w->row_blocks * f32);
     w->products = hearth_arena_take(a, (size_t)n_workers, sizeof *w->products);
     w->turned = hearth_arena_take(a, (size_t)n_workers, sizeof *w->turned);
     for (int i = 0; i < n_workers; i++) {
-        float *products = hearth_arena_take(a, heads * (size_t)(HEARTH_KV_TILE / c->block), f32),
+        float *products = hearth_arena_take(a, heads * (size_t)(HEARTH_KV_TILE / c->per_key), f32),
               *turned = hearth_arena_take(a, (size_t)hp->n_rot, f32);
         if (w->turned) {
             w->products[i] = products;

@@ -5,7 +5,8 @@
 //
 // A block's key is the mean of its positions' raw keys, normed and rotated as its first position. A block
 // scores the sum over heads of what of the products with queries is above 0, times the head's weight where the
-// token gives heads some; of equal ones the earlier is better.
+// token gives heads some; or, where each head of keys and values has a choice, the best product of a position with
+// its head's query. Of equal ones the earlier is better.
 //
 // The KV cache has a row for each position (hearth_kv_choice()): the sum of raw keys from the block's
 // beginning up to there, and at its last position the block's key. So a sequence can be cut anywhere.
@@ -15,7 +16,8 @@
 #include "engine/batch.h"
 #include "engine/matmul.h"
 
-// Workspace; T tokens of a batch, H heads of C elements, B blocks of a context, S rows that are looked at together.
+// Workspace; T tokens of a batch, H heads of C elements, B blocks of a context, N choices of a token, S rows that
+// are looked at together.
 struct hearth_choose_work {
     const struct hearth_context *c;
     const struct hearth_kv *kv;
@@ -24,9 +26,9 @@ struct hearth_choose_work {
     float *q, *k;          // [T x H C] [T x C]
     float *weights;        // [T x H] of heads, or none
     int *counts;           // [T] positions that a row attends to, where they are chosen; 0: to all before it
-    int *blocks;           // [T x most] the chosen ones, ascending
-    float *scores;         // [S x B]
-    float **products;      // [workers][H x blocks of a page]
+    int *blocks;           // [T x N x most] the chosen ones, ascending
+    float *scores;         // [S x N x B]
+    float **products;      // [workers][H x keys of a page]
     float **turned;        // [workers][n_rot] a block's rotation
     int most_rows;         // S
     size_t row_blocks;     // B
@@ -54,17 +56,25 @@ void hearth_choose(struct hearth_choose_work *w, const struct hearth_batch *b, i
 // count where that is not 0.
 static inline size_t hearth_choose_kept(const struct hearth_hparams *hp)
 {
-    return 1 + (size_t)hp->chooser.most;
+    return 1 + (size_t)hearth_choices(&hp->chooser) * (size_t)hp->chooser.most;
 }
 // It goes to `kept`, or comes from there.
 void hearth_choose_move(struct hearth_choose_work *w, int row, int *kept, bool out);
 
+// The blocks of a row's choice: of a head of keys and values, where each has one.
+static inline int *hearth_choose_blocks(const struct hearth_choose_work *w, int row, int head)
+{
+    const struct hearth_chooser *c = &w->c->hp->chooser;
+    const size_t choice = (size_t)row * (size_t)hearth_choices(c) + (size_t)(c->each ? head : 0);
+    return w->blocks + choice * (size_t)c->most;
+}
+
 // A position that a row attends to, the i-th of `counts`: those of a block are neighbours.
-static inline int hearth_choose_position(const struct hearth_choose_work *w, int row, int i)
+static inline int hearth_choose_position(const struct hearth_choose_work *w, int row, int head, int i)
 {
     const struct hearth_chooser *c = &w->c->hp->chooser;
     const int at = i / c->block, whole = (w->c->rows[row].pos + 1) / c->block;
-    const int block = at < c->most ? w->blocks[(size_t)row * (size_t)c->most + (size_t)at] : whole;
+    const int block = at < c->most ? hearth_choose_blocks(w, row, head)[at] : whole;
     return block * c->block + i % c->block;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The minimax-m2 architecture: MiniMax-M2. RMSNorm of all queries together, and of all keys; half of a head rotates; experts
-// in every layer, chosen by sigmoids and a bias.
+// The architectures minimax-m2 and minimax-m3. The first: RMSNorm of all queries together, and of all keys; half of a head
+// rotates; experts in every layer, chosen by sigmoids and a bias. The second: RMSNorm of each head; clamped SwiGLU; an expert
+// that all tokens use, none in the first layers; in those with experts each head of keys and values attends to the best
+// blocks of positions, by a head of a small attention beside it.
 #include "model/arch.h"
 
 static const struct hearth_binding globals[] = {
@@ -22,6 +24,22 @@ static const struct hearth_binding layer[] = {
     {0},
 };
 
+static const struct hearth_binding layer_m3[] = {
+    HEARTH_LAYER_ATTENTION,
+    HEARTH_LAYER("attn_q_norm.weight", attn_q_norm, HEAD, NONE, ALWAYS),
+    HEARTH_LAYER("attn_k_norm.weight", attn_k_norm, HEAD, NONE, ALWAYS),
+    HEARTH_LAYER("indexer.q_proj.weight", choose_q, EMBD, CHOOSER_Q, CHOOSES),
+    HEARTH_LAYER("indexer.k_proj.weight", choose_k, EMBD, CHOOSER, CHOOSES),
+    HEARTH_LAYER("indexer.q_norm.weight", choose_q_norm, CHOOSER, NONE, CHOOSES),
+    HEARTH_LAYER("indexer.k_norm.weight", choose_k_norm, CHOOSER, NONE, CHOOSES),
+    HEARTH_LAYER_GATED(LEADING),
+    HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),
+    HEARTH_LAYER("exp_probs_b.bias", ffn_choice_b, EXPERTS, NONE, EXPERTS),
+    HEARTH_LAYER_EXPERTS,
+    HEARTH_LAYER_SHARED,
+    {0},
+};
+
 const struct hearth_arch hearth_arch_minimax_m2 = {
     .name = "minimax-m2",
     .positions = HEARTH_POS_ROPE_NEOX,
@@ -30,4 +48,15 @@ const struct hearth_arch hearth_arch_minimax_m2 = {
     .expert_renorm = true,
     .globals = globals,
     .layer = layer,
+};
+
+const struct hearth_arch hearth_arch_minimax_m3 = {
+    .name = "minimax-m3",
+    .positions = HEARTH_POS_ROPE_NEOX,
+    .activation = HEARTH_ACT_SWIGLU_CLAMPED,
+    .expert_gating = HEARTH_GATING_SIGMOID,
+    .expert_renorm = true,
+    .choosing = HEARTH_CHOOSING_EACH,
+    .globals = globals,
+    .layer = layer_m3,
 };

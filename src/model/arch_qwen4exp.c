@@ -67,6 +67,7 @@ const struct hearth_arch hearth_arch_qwen4exp = {
     .rec_sigmoid = true,
     .attn_gated = true,
     .streams = true,
+    .choosing = HEARTH_CHOOSING_MEANS,
     .globals = globals,
     .layer = layer,
 };

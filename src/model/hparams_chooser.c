@@ -24,7 +24,7 @@ static int read_block(const struct reader *r, struct hearth_hparams *hp)
     return rc;
 }
 
-// How many of the best a token attends to: of positions, which must be whole blocks.
+// How many of the best a token attends to, which files say in positions: they must be whole blocks.
 static int read_most(const struct reader *r, struct hearth_chooser *c)
 {
     int most = 0;
@@ -39,6 +39,30 @@ static int read_most(const struct reader *r, struct hearth_chooser *c)
             "of %d, is not supported",
             hearth_gguf_path(r->g), most, c->block);
     return HEARTH_OK;
+}
+
+#define LARGEST 1024 // block
+
+// Where each head of keys and values has a choice: blocks, how many of them, and how many of the last ones.
+static int read_blocks_of_heads(const struct reader *r, const struct hearth_hparams *hp,
+                                struct hearth_chooser *c)
+{
+    int rc = read_size(r, "attention.indexer.block_size", LARGEST, &c->block);
+    if (!rc && LARGEST % c->block)
+        rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
+                         "%s: attention.indexer.block_size is %d, where it must divide %d",
+                         hearth_gguf_path(r->g), c->block, LARGEST);
+    if (!rc)
+        rc = read_size(r, "attention.indexer.top_k", 1 << 16, &c->most);
+    if (!rc)
+        rc = read_range(r, "attention.indexer.local_blocks", true, 1, c->most, &c->local);
+    if (!rc && c->n_heads != hp->n_head_kv)
+        rc = hearth_fail(
+            r->err, HEARTH_E_UNSUPPORTED,
+            "%s: %d heads that choose positions (attention.indexer.head_count) for %d heads of keys and "
+            "values are not supported, there must be as many",
+            hearth_gguf_path(r->g), c->n_heads, hp->n_head_kv);
+    return rc;
 }
 
 // Whether the file has something of it, of a layer.
@@ -61,7 +85,8 @@ static int read_choosing_layers(const struct reader *r, struct hearth_hparams *h
     const struct hearth_gguf_kv *kv = NULL;
     const int rc = c->shared ? find_of_layers(r, "attention.indexer.types", hp, &kv) : HEARTH_OK;
     for (int i = 0; i < hp->n_layer && c->block && !rc; i++) {
-        const bool own = !c->shared || (kv ? number_of(kv, i) != 0 : has_indexer(r, i));
+        const bool own =
+            c->each ? i >= hp->n_dense : !c->shared || (kv ? number_of(kv, i) != 0 : has_indexer(r, i));
         c->layers[i / 64] |= (uint64_t)(own && hearth_attends(hp, i)) << (i % 64);
     }
     if (!rc && c->shared && !hearth_chooses(hp, 0))
@@ -76,20 +101,22 @@ static int read_choosing_layers(const struct reader *r, struct hearth_hparams *h
 int hearth_chooser_read(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     struct hearth_chooser *c = &hp->chooser;
-    if (!arch->streams && !arch->choosing)
+    if (arch->choosing == HEARTH_CHOOSING_NONE)
         return HEARTH_OK;
     c->block = 1;
-    c->low = arch->choosing;
+    c->low = arch->choosing == HEARTH_CHOOSING_SINGLE;
+    c->each = arch->choosing == HEARTH_CHOOSING_EACH;
     c->shared = arch->choice_shared;
-    c->halves = arch->choosing ? arch->choice_halves : hp->positions == HEARTH_POS_ROPE_NEOX;
-    c->eps = arch->choosing ? 1e-6f : hp->norm_eps; // which such files do not say
-    int rc = arch->streams ? read_block(r, hp) : HEARTH_OK;
+    c->halves = c->low ? arch->choice_halves : hp->positions == HEARTH_POS_ROPE_NEOX;
+    c->eps = c->low ? 1e-6f : hp->norm_eps; // which such files do not say
+    int rc = arch->choosing == HEARTH_CHOOSING_MEANS ? read_block(r, hp) : HEARTH_OK;
+    c->per_key = c->block;
     if (!rc)
         rc = read_size(r, "attention.indexer.head_count", 256, &c->n_heads);
     if (!rc)
         rc = read_size(r, "attention.indexer.key_length", 1024, &c->dim);
     if (!rc)
-        rc = read_most(r, c);
+        rc = c->each ? read_blocks_of_heads(r, hp, c) : read_most(r, c);
     if (!rc && c->low && !hp->latent.q_rank)
         rc = hearth_fail(r->err, HEARTH_E_FORMAT,
                          "%s: attention.q_lora_rank is missing, of which queries of the indexer are made",

@@ -285,9 +285,14 @@ struct hearth_blender {
 // Which positions a layer without a window attends to: the best blocks of neighbours by a small attention of its own, and
 // those behind the last whole block. Texts of at most so many blocks are attended to as a whole.
 struct hearth_chooser {
-    int block; // positions of one, which divide those of a page; 0: all are attended to
+    int block; // positions of one; 0: all are attended to
     int most;  // blocks that are chosen
     int n_heads, dim;
+    int per_key; // positions that one key is of: a block, which divides a page, or one
+    // So many blocks, up to that of the token itself, which may not be whole, are always among the chosen; 0: what is behind
+    // the last whole block is attended to besides.
+    int local;
+    bool each; // each head of keys and values has a choice, by one head: a block scores as its best position
     bool halves; // of a head the pairs (i, i + n_rot/2) rotate, else (2i, 2i + 1)
     bool low;    // queries are made of what latent attention's queries are made of
     float eps;   // of keys' norm
@@ -590,6 +595,12 @@ static inline bool hearth_attends(const struct hearth_hparams *hp, int layer)
 static inline bool hearth_chooses(const struct hearth_hparams *hp, int layer)
 {
     return hp->chooser.layers[layer / 64] >> (layer % 64) & 1;
+}
+
+// Choices of a token.
+static inline int hearth_choices(const struct hearth_chooser *c)
+{
+    return c->each ? c->n_heads : 1;
 }
 
 // Whether it attends to what was chosen, by itself or by a layer before it.

@@ -255,6 +255,7 @@ static const struct made kinds[] = {
      .set = {{"expert_shared_feed_forward_length", 'u', MADE_F_SHARED, NULL}}},
     {.arch = "deepseek2", .two_step_q = true},
     {.arch = "deepseek32", .experts = true, .two_step_q = true},
+    {.arch = "minimax-m3", .experts = true},
 };
 
 static void check_merged(const struct made *kind)

@@ -202,6 +202,7 @@ static void test_round_trip(void **unused)
         {.arch = "deepseek2", .experts = true, .two_step_q = true},
         {.arch = "deepseek32", .experts = true, .two_step_q = true},
         {.arch = "glm-dsa", .experts = true, .two_step_q = true, .shares_choice = true},
+        {.arch = "minimax-m3", .experts = true},
         {.arch = "opt", .optional = true},
         {.arch = "gemma4"},
         {.arch = "gemma4", .gives = true, .borrows = true},

@@ -109,7 +109,8 @@ static void test_others(void **state)
     need_device();
     static const char *const names[] = {"models/deepseek-v2.Q8_0",    "models/gemma4-moe.Q4_0",
                                         "models/qwen35moe.Q8_0",      "models/gpt-oss.Q8_0",
-                                        "models/nemotron-super.Q8_0", "models/qwen4exp.Q8_0"};
+                                        "models/nemotron-super.Q8_0", "models/qwen4exp.Q8_0",
+                                        "models/minimax-m3.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
         struct way way = {.n_threads = 1, .type_k = i == 3 ? HEARTH_KV_Q8_0 : HEARTH_KV_F16};

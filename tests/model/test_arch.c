@@ -710,6 +710,19 @@ static void test_streams(void **state)
     made.set[0] = (struct made_kv){0};
     made.without = "blk.1.indexer.k_norm.bias";
     refused(&made, HEARTH_E_FORMAT, "indexer.k_norm.bias is missing");
+    struct made blocks = {.arch = "minimax-m3", .experts = true};
+    static const struct {
+        const char *says;
+        struct made_kv set;
+    } bad_blocks[] = {{"must divide 1024", {"attention.indexer.block_size", 'u', 48, NULL}},
+                      {"must be 1 to 1024", {"attention.indexer.block_size", 'u', 2048, NULL}},
+                      {"must be 1 to 16", {"attention.indexer.local_blocks", 'u', 17, NULL}},
+                      {"must be 1 to 16", {"attention.indexer.local_blocks", 'u', 0, NULL}},
+                      {"there must be as many", {"attention.indexer.head_count", 'u', 1, NULL}}};
+    for (size_t i = 0; i < sizeof bad_blocks / sizeof *bad_blocks; i++) {
+        blocks.set[0] = bad_blocks[i].set;
+        refused(&blocks, i == 0 || i == 4 ? HEARTH_E_UNSUPPORTED : HEARTH_E_FORMAT, bad_blocks[i].says);
+    }
     // Which layers choose: the first must.
     struct made shares = {.arch = "glm-dsa", .experts = true, .two_step_q = true, .shares_choice = true};
     struct hearth_model *m = open_made(&shares, NULL);

@@ -139,6 +139,13 @@ static inline uint32_t made_block(const struct made *made, int layer)
     return usual ? 4u << layer : made->blocks[layer];
 }
 
+// Whether each head of keys and values has a choice, in layers with experts.
+static inline bool made_chooses_each(const struct made *made)
+{
+    const struct hearth_arch *arch = hearth_arch_find((struct hearth_str){made->arch, strlen(made->arch)});
+    return arch && arch->choosing == HEARTH_CHOOSING_EACH;
+}
+
 static inline int made_layers(const struct made *made)
 {
     return made_is_one_part(made) ? MADE_PARTS : MADE_LAYERS;
@@ -383,7 +390,8 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
         ((b->need == HEARTH_RECURS || b->need == HEARTH_RECURS_F32) && strcmp(prefix, "blk.0.") != 0 &&
          !made_is_beside(made)) ||
         (b->need == HEARTH_RECURS_MAYBE && !made->optional) ||
-        (b->need == HEARTH_CHOOSES && made->shares_choice && strcmp(prefix, "blk.0.") != 0) ||
+        (b->need == HEARTH_CHOOSES &&
+         (made->shares_choice ? at > 0 : made->leading && at == 0 && made_chooses_each(made))) ||
         ((b->need == HEARTH_GRAMS || b->need == HEARTH_GRAMS_F32) &&
          !(made->grams && (!*prefix || !strcmp(prefix, "blk.0.")))) ||
         (b->need == HEARTH_TOKEN_GIVES && !made->gives) ||
@@ -624,9 +632,14 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
     const struct made_kv chooser[] = {{"attention.indexer.head_count", 'u', MADE_CHOOSER_HEADS, NULL},
                                       {"attention.indexer.key_length", 'u', MADE_CHOOSER, NULL},
                                       {"attention.indexer.top_k", 'u', MADE_CHOSEN, NULL}};
-    for (size_t i = 0; i < sizeof chooser / sizeof *chooser && arch && (arch->streams || arch->choosing); i++)
+    for (size_t i = 0; i < sizeof chooser / sizeof *chooser && arch && arch->choosing; i++)
         if (!made_sets(made, chooser[i].key))
             made_put_kv(w, made, chooser[i]);
+    const struct made_kv each[] = {{"attention.indexer.block_size", 'u', MADE_BLOCK, NULL},
+                                   {"attention.indexer.local_blocks", 'u', 1, NULL}};
+    for (size_t i = 0; i < sizeof each / sizeof *each && arch && arch->choosing == HEARTH_CHOOSING_EACH; i++)
+        if (!made_sets(made, each[i].key))
+            made_put_kv(w, made, each[i]);
     const struct made_kv streams[] = {{"hyper_connection.count", 'u', MADE_STREAMS, NULL},
                                       {"hyper_connection.low_rank", 'u', MADE_MIX_RANK, NULL},
                                       {"attention.compress_ratios", 'a', MADE_BLOCK, NULL}};

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: MIT
-# Architectures whose latent attention goes to chosen positions, for make_archs.py: settings of their golden models, names of
-# the chooser's tensors and keys in a GGUF.
+# Architectures whose attention goes to chosen positions, for make_archs.py: settings of their golden models, names of tensors
+# and keys in a GGUF.
 
+import numpy as np
 import torch
 import transformers as tf
+from gguf import ExpertGatingFuncType
 
-ARCHS = ("deepseek32", "glm-dsa")
+LATENT = ("deepseek32", "glm-dsa")
+ARCHS = LATENT + ("minimax-m3",)
 # Of some hundred, with which no choice is close: where one flips, a row of logits is another one.
-SEEDS = {"deepseek32": 258, "glm-dsa": 282}
+SEEDS = {"deepseek32": 258, "glm-dsa": 282, "minimax-m3": 130}
 
 
-def models(latent, yarn, text):
+def models(latent, grouped, yarn, half, text):
     """name: (GGUF architecture, class of transformers, its configuration, text). Far fewer positions are chosen than texts have."""
     base = latent | dict(
         q_lora_rank=32, index_n_heads=8, index_head_dim=64, index_topk=5, num_hidden_layers=2, first_k_dense_replace=1, norm_topk_prob=True,
@@ -29,11 +32,46 @@ def models(latent, yarn, text):
                         topk_group=1, routed_scaling_factor=1.8, rms_norm_eps=1e-5),
             text,
         ),
+        "minimax-m3": (
+            "minimax-m3", tf.MiniMaxM3VLForCausalLM,
+            grouped | dict(
+                num_hidden_layers=3, head_dim=32, rotary_dim=16, rope_parameters=half, intermediate_size=32,
+                dense_intermediate_size=96, shared_intermediate_size=32, num_local_experts=8, num_experts_per_tok=3,
+                routed_scaling_factor=1.6, mlp_layer_types=["dense", "sparse", "sparse"],
+                layer_types=["full_attention", "minimax_m3_sparse", "minimax_m3_sparse"], index_n_heads=2, index_head_dim=32,
+                index_block_size=8, index_topk_blocks=5, index_local_blocks=2, max_position_embeddings=256,
+                tie_word_embeddings=False,
+            ),
+            text,
+        ),
     }  # fmt: skip
 
 
 NAMES = {"attn_q_b.weight": "wq_b.weight", "attn_k.weight": "wk.weight", "proj.weight": "weights_proj.weight",
          "k_norm.weight": "k_norm.weight", "k_norm.bias": "k_norm.bias"}  # fmt: skip
+
+
+MINIMAX = {
+    "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_output": "self_attn.o_proj",
+    "ffn_gate_inp": "mlp.gate", "ffn_down": "mlp.down_proj", "ffn_down_shexp": "mlp.shared_experts.down_proj",
+} | {f"attn_{p}": f"self_attn.{p}_proj" for p in "qkv"} | {
+    f"{ours}{p}_norm": f"self_attn.{theirs}{p}_norm" for p in "qk" for ours, theirs in (("attn_", ""), ("indexer.", "indexer."))
+} | {f"indexer.{p}_proj": f"self_attn.indexer.{p}_proj" for p in "qk"}  # fmt: skip
+
+
+def minimax_layer(out, sd, i):
+    src, dst = f"model.layers.{i}.", f"blk.{i}."
+    for ours, theirs in MINIMAX.items():
+        if f"{src}{theirs}.weight" in sd:
+            out[f"{dst}{ours}.weight"] = sd[f"{src}{theirs}.weight"]
+    for ours, theirs, axis in (("", "gate_up_proj.weight", 0), ("_shexp", "shared_experts.gate_up_proj.weight", 0),
+                               ("_exps", "experts.gate_up_proj", 1)):  # fmt: skip
+        if f"{src}mlp.{theirs}" in sd:
+            for part, w in zip(("gate", "up"), np.split(sd[f"{src}mlp.{theirs}"], 2, axis)):
+                out[f"{dst}ffn_{part}{ours}.weight"] = w
+    if src + "mlp.experts.down_proj" in sd:
+        out[dst + "ffn_down_exps.weight"] = sd[src + "mlp.experts.down_proj"]
+        out[dst + "exp_probs_b.bias"] = sd[src + "mlp.gate.e_score_correction_bias"]
 
 
 def layer(out, sd, i):
@@ -48,7 +86,28 @@ def watch(model, gaps):
     """Hooks that add how far each row's last chosen score is above the best of the others, over its scores' deviation: a
     seed is to be such that no rounding changes a choice."""
 
+    def gap(row, most, chosen):
+        best = row.topk(most + 1)
+        assert set(best.indices[:most].tolist()) == set(chosen)
+        gaps.append(float((best.values[-2] - best.values[-1]) / row.std()))
+
+    def hook_of_blocks(module, inputs, chosen):
+        hidden, (cos, sin) = inputs[:2]
+        n, size, most, local = hidden.shape[1], module.block_size, module.topk_blocks, module.local_blocks
+        q = module.q_norm(module.q_proj(hidden).view(1, n, module.num_heads, -1)).transpose(1, 2)
+        k = module.k_norm(module.k_proj(hidden).view(1, n, 1, -1)).transpose(1, 2)
+        q, k = tf.models.minimax_m3_vl.modeling_minimax_m3_vl.apply_rotary_pos_emb(q, k, cos, sin)
+        scores = q[0] @ k[0].transpose(-1, -2)
+        for head in range(module.num_heads):
+            for i in range(most * size, n):
+                free = i // size + 1 - local
+                row = torch.stack([scores[head, i, b * size : (b + 1) * size].max() for b in range(free)])
+                gap(row, most - local, [b for b in chosen[0, head, i].tolist() if 0 <= b < free])
+
     def hook(module, inputs, chosen):
+        if hasattr(module, "block_size"):
+            hook_of_blocks(module, inputs, chosen)
+            return
         hidden, low, (cos, sin) = inputs[:3]
         n, rot = hidden.shape[1], cos.shape[-1]
         q, k = module.wq_b(low).view(n, module.n_heads, -1), module.k_norm(module.wk(hidden)).view(n, 1, -1)
@@ -59,15 +118,28 @@ def watch(model, gaps):
         scores = torch.einsum("sht,sh->st", (q @ k.T).relu(), module.weights_proj(hidden)[0])
         most = model.config.index_topk
         for i in range(most, n):
-            row = scores[i, : i + 1]
-            best = row.topk(most + 1)
-            assert set(best.indices[:most].tolist()) == set(chosen[0, i].tolist())
-            gaps.append(float((best.values[-2] - best.values[-1]) / row.std()))
+            gap(scores[i, : i + 1], most, chosen[0, i].tolist())
 
     return [m.register_forward_hook(hook) for n, m in model.named_modules() if n.endswith("self_attn.indexer")]
 
 
+def add_minimax_keys(w, cfg):
+    w.add_expert_feed_forward_length(cfg.intermediate_size)
+    w.add_expert_shared_count(cfg.shared_intermediate_size // cfg.intermediate_size)
+    w.add_expert_weights_scale(cfg.routed_scaling_factor)
+    w.add_expert_weights_norm(True)
+    w.add_expert_gating_func(ExpertGatingFuncType.SIGMOID)
+    w.add_leading_dense_block_count(cfg.mlp_layer_types.index("sparse"))
+    w.add_rope_dimension_count(cfg.rotary_dim)
+    for key, number in (("head_count", cfg.index_n_heads), ("key_length", cfg.index_head_dim), ("top_k", cfg.index_topk_blocks),
+                        ("block_size", cfg.index_block_size), ("local_blocks", cfg.index_local_blocks)):  # fmt: skip
+        w.add_uint32(f"minimax-m3.attention.indexer.{key}", number)
+
+
 def add_keys(w, arch, cfg):
+    if arch == "minimax-m3":
+        add_minimax_keys(w, cfg)
+        return
     for key, number in (("head_count", cfg.index_n_heads), ("key_length", cfg.index_head_dim), ("top_k", cfg.index_topk)):
         w.add_uint32(f"{arch}.attention.indexer.{key}", number)
     if arch == "glm-dsa":  # whose last layer guesses tokens ahead

@@ -296,7 +296,7 @@ MODELS |= {"mistral4": (
          rope_parameters=dict(LATENT_YARN, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.3)),
     OTHER,
 )}  # fmt: skip
-MODELS |= archs_dsa.models(LATENT, YARN, 2 * TEXT)
+MODELS |= archs_dsa.models(LATENT, GROUPED, YARN, HALF, 2 * TEXT)
 MODELS |= archs_experts.models(TEXT, GROUPED, PLAIN)
 MODELS |= archs_mamba.MODELS | archs_kimi.MODELS | archs_deepseek4.MODELS | archs_qwen4.models(DELTA, TEXT)
 HYBRIDS = {arch: module for module in (archs_mamba, archs_kimi, archs_deepseek4) for arch in module.ARCHS}
@@ -644,7 +644,9 @@ def gguf_tensors(arch, cfg, sd):
             archs_experts.layer(out, sd, arch, cfg, i)
         elif arch == "glm4moe":
             glm4moe_layer(out, sd, cfg, i)
-        elif arch in ("deepseek2", "mistral4") + archs_dsa.ARCHS:
+        elif arch == "minimax-m3":
+            archs_dsa.minimax_layer(out, sd, i)
+        elif arch in ("deepseek2", "mistral4") + archs_dsa.LATENT:
             deepseek2_layer(out, sd, cfg, i, is_joint(cfg))
             archs_dsa.layer(out, sd, i)
             if arch == "mistral4":
@@ -694,14 +696,14 @@ def add_hyper_parameters(w, name, arch, cfg):
     if arch == "gemma4":
         add_gemma4(w, cfg)
     elif arch not in ("qwen35moe", "qwen3next", "qwen4exp"):
-        w.add_feed_forward_length(getattr(cfg, "intermediate_size", None) or getattr(cfg, "ffn_hidden_size", None) or getattr(cfg, "ffn_dim", 96))
+        w.add_feed_forward_length(getattr(cfg, "dense_intermediate_size", None) or getattr(cfg, "intermediate_size", None) or getattr(cfg, "ffn_hidden_size", None) or getattr(cfg, "ffn_dim", 96))
     w.add_head_count(cfg.num_attention_heads)
     conv = arch in ("lfm2", "lfm2moe")
     if arch != "gemma4":
         w.add_head_count_kv([0 if t == "conv" else kv_heads(cfg) for t in cfg.layer_types] if conv else kv_heads(cfg))
     if conv:
         w.add_shortconv_l_cache(cfg.conv_L_cache)
-    if arch in ("deepseek2", "mistral4") + archs_dsa.ARCHS:
+    if arch in ("deepseek2", "mistral4") + archs_dsa.LATENT:
         add_latent(w, cfg)
     elif arch not in ("falcon", "gemma4") and getattr(cfg, "head_dim", None):
         w.add_key_length(cfg.head_dim)
@@ -932,7 +934,7 @@ def ones_of(arch, tensor):
     """What GGUF's tensor has more than the model's."""
     if arch in archs_dense.ONES:
         return np.float32(tensor.endswith("norm.weight"))
-    return np.float32("norm" in tensor and (arch in ("gemma3", "step35") or (arch.startswith(("qwen35", "qwen3next", "qwen4exp")) and "ssm_norm" not in tensor)))
+    return np.float32("norm" in tensor and (arch in ("gemma3", "step35", "minimax-m3") or (arch.startswith(("qwen35", "qwen3next", "qwen4exp")) and "ssm_norm" not in tensor)))
 
 
 def with_weights(model, arch, decoded):

@@ -17,7 +17,7 @@ def has_ones(model, name):
     if isinstance(model, archs_dense.ONES_CLASSES):
         return name.endswith("weight")
     qwen = isinstance(model, (tf.Qwen3_5ForCausalLM, tf.Qwen3_5MoeForCausalLM, tf.Qwen3NextForCausalLM, tf.Qwen4ExpForCausalLM))
-    return isinstance(model, (tf.Gemma3ForCausalLM, archs_experts.StepForCausalLM)) or (qwen and "linear_attn.norm" not in name)
+    return isinstance(model, (tf.Gemma3ForCausalLM, tf.MiniMaxM3VLForCausalLM, archs_experts.StepForCausalLM)) or (qwen and "linear_attn.norm" not in name)
 
 
 def fill(model, rng):
@@ -54,7 +54,7 @@ def fill(model, rng):
                 std = 0.8 / inputs
             elif name.endswith("sinks"):
                 std = 1.5
-            elif name.endswith("experts.gate_up_proj") and isinstance(model, tf.GptOssForCausalLM):
+            elif "gate_up_proj" in name and isinstance(model, (tf.GptOssForCausalLM, tf.MiniMaxM3VLForCausalLM)):
                 std = 4.0 / inputs  # some beyond the clamps
             elif "kv_b_proj" in name or "q_b_proj" in name:
                 std = 2.0 / inputs
