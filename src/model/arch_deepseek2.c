@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The architectures deepseek2, deepseek32, glm-dsa and mistral4. The first: DeepSeek V2, V3, R1, Kimi K2, GLM-4.7-Flash. Latent attention; experts in groups,
-// one more that all tokens use, none in the first layers. Layers behind block_count less nextn_predict_layers
-// guess tokens ahead. The second, DeepSeek V3.2, is the same with a small attention beside it, the
-// lightning indexer, that chooses the positions to attend to. The third, GLM-5, 5.1 and 5.2, is that with layers
-// that attend to what the last one before them chose. The fourth, Mistral Small 4, is the same with queries that grow with their
+// The architectures deepseek2, deepseek32, glm-dsa and mistral4. The first: DeepSeek V2, V3, R1, Kimi K2, GLM-4.7-Flash.
+// Latent attention; experts in groups, one more that all tokens use, none in the first layers. Layers behind block_count
+// less nextn_predict_layers guess tokens ahead. The second, DeepSeek V3.2, is the same with a small attention beside it,
+// the lightning indexer, that chooses the positions to attend to. The third, GLM-5, 5.1 and 5.2, is that with layers that
+// attend to what the last one before them chose. The fourth, Mistral Small 4, is the first with queries that grow with their
 // position, experts' gate and up in one tensor, and no groups.
 #include "model/arch.h"
 

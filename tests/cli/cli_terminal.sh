@@ -263,6 +263,7 @@ screen end <<'END'
 hearth: error: cannot write type QN; one of FN, FN, BFN,
  QN_N, .*
  QN_K_L, .*
+ QN_N, .*
 hearth: see hearth quantize --help
 END
 play 1 "$hearth" run "$model" -p a -n 1 --ram 1M -c 256

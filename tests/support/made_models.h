@@ -655,11 +655,11 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
          i++)
         if (!made_sets(made, delta[i].key) && !made_is_each(made))
             made_put_kv(w, made, delta[i]);
-    const struct made_kv each[] = {{"ssm.conv_kernel", 'u', MADE_REC_TAPS, NULL},
-                                   {"kda.head_dim", 'u', MADE_REC_DIM, NULL}};
-    for (size_t i = 0; i < sizeof each / sizeof *each && made_is_each(made); i++)
-        if (!made_sets(made, each[i].key))
-            made_put_kv(w, made, each[i]);
+    const struct made_kv fades[] = {{"ssm.conv_kernel", 'u', MADE_REC_TAPS, NULL},
+                                    {"kda.head_dim", 'u', MADE_REC_DIM, NULL}};
+    for (size_t i = 0; i < sizeof fades / sizeof *fades && made_is_each(made); i++)
+        if (!made_sets(made, fades[i].key))
+            made_put_kv(w, made, fades[i]);
     const struct made_kv floor = {"kda.gate_lower_bound", 'f', -0.7, NULL};
     if (arch && arch->rec_floor && !made_sets(made, floor.key))
         made_put_kv(w, made, floor);
