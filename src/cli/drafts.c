@@ -167,7 +167,7 @@ void hearth_cli_fit_drafter(struct hearth_cli_drafter *d, struct hearth_model *m
 int hearth_cli_attach_drafter(struct hearth_cli_drafter *d, const struct hearth_model *main, int n_texts)
 {
     struct hearth_error err = {0};
-    if (d->model && !d->nextn && hearth_drafter_open(&d->drafter, d->model, d->session, main, n_texts, &err))
+    if (d->model && hearth_drafter_open(&d->drafter, d->model, d->session, main, n_texts, &err))
         return hearth_cli_fail(&err);
     return HEARTH_EXIT_OK;
 }
