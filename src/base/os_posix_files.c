@@ -18,7 +18,8 @@
 
 // A shorter direct read costs more than it saves.
 #define DIRECT_MIN ((size_t)64 << 10)
-// Size of the bounce buffer for direct reads whose address does not match the file's alignment.
+// Size of the bounce buffer for direct reads whose address does not match the file's alignment. Where it does, a
+// block is enough.
 #define BOUNCE ((size_t)1 << 20)
 
 // ---- reading
@@ -102,19 +103,24 @@ static int direct_in_place(struct hearth_file *f, char *dst, size_t n, uint64_t 
     return (uint64_t)got < n ? fail_shrunk(f, err) : HEARTH_OK;
 }
 
-static int direct_bounced(struct hearth_file *f, char *bounce, char *dst, size_t n, uint64_t offset,
+struct bounce {
+    char *at;
+    size_t bytes; // whole blocks
+};
+
+static int direct_bounced(struct hearth_file *f, const struct bounce *b, char *dst, size_t n, uint64_t offset,
                           struct hearth_error *err)
 {
     while (n > 0) {
         size_t skip = (size_t)(offset & (f->align_offset - 1));
-        size_t take = n < BOUNCE - skip ? n : BOUNCE - skip;
+        size_t take = n < b->bytes - skip ? n : b->bytes - skip;
         size_t want = hearth_round_up(skip + take, f->align_offset);
-        int64_t got = read_some(f->direct_fd, bounce, skip + take, want, offset - skip);
+        int64_t got = read_some(f->direct_fd, b->at, skip + take, want, offset - skip);
         if (got < 0)
             return direct_failed(f, offset, err);
         if ((uint64_t)got < skip + take)
             return fail_shrunk(f, err);
-        memcpy(dst, bounce + skip, take);
+        memcpy(dst, b->at + skip, take);
         dst += take;
         offset += take;
         n -= take;
@@ -130,21 +136,22 @@ static int read_around_cache(struct hearth_file *f, char *dst, size_t n, uint64_
     size_t align = f->align_offset;
     size_t head = (size_t)(-offset & (align - 1));
     size_t middle = (n - head) & ~(align - 1);
-    char *bounce = hearth_aligned_alloc(f->align_memory > 4096 ? f->align_memory : 4096, BOUNCE);
-    if (!bounce)
+    const bool in_place = (((size_t)dst + head) & (f->align_memory - 1)) == 0;
+    struct bounce b = {.bytes = in_place ? align : BOUNCE};
+    b.at = hearth_aligned_alloc(f->align_memory > 4096 ? f->align_memory : 4096, b.bytes);
+    if (!b.at)
         return 1;
     int rc;
-    if ((((size_t)dst + head) & (f->align_memory - 1)) == 0) {
-        rc = direct_bounced(f, bounce, dst, head, offset, err);
+    if (in_place) {
+        rc = direct_bounced(f, &b, dst, head, offset, err);
         if (!rc)
             rc = direct_in_place(f, dst + head, middle, offset + head, err);
         if (!rc)
-            rc = direct_bounced(f, bounce, dst + head + middle, n - head - middle, offset + head + middle,
-                                err);
+            rc = direct_bounced(f, &b, dst + head + middle, n - head - middle, offset + head + middle, err);
     } else {
-        rc = direct_bounced(f, bounce, dst, n, offset, err);
+        rc = direct_bounced(f, &b, dst, n, offset, err);
     }
-    hearth_aligned_free(bounce);
+    hearth_aligned_free(b.at);
     return rc;
 }
 

@@ -24,6 +24,8 @@ struct span {
 struct read_job {
     const struct hearth_model *model;
     const struct span *spans;
+    uint8_t *buffers; // one for each worker, for what does not go straight to its destination
+    size_t buffer_bytes;
     struct hearth_error *errors; // [workers]
 };
 
@@ -35,21 +37,24 @@ void hearth_bundles_unpack(const struct hearth_bundle *b, const uint8_t *bundles
             memcpy(to[part] + i * b->bytes[part], bundles + i * b->stride + b->at[part], b->bytes[part]);
 }
 
-static void read_bundles(const struct hearth_model *m, const struct span *c, struct hearth_error *err)
+// Bytes of a worker's buffer for a span of so many bytes. Addresses in it equal the file's modulo a page.
+static size_t buffer_bytes(size_t span)
+{
+    return hearth_round_up(span, HEARTH_IMAGE_PAGE) + HEARTH_IMAGE_PAGE;
+}
+
+static void read_bundles(const struct hearth_model *m, const struct span *c, uint8_t *buffer,
+                         struct hearth_error *err)
 {
     const struct hearth_item *item = c->target->item;
     const struct hearth_bundle *b = item->bundle;
-    const uint64_t first = c->from / b->stride;
-    uint8_t *to[HEARTH_PARTS];
+    const uint64_t first = c->from / b->stride, offset = item->tensor->offset + c->from;
+    uint8_t *to[HEARTH_PARTS], *bundles = buffer + offset % HEARTH_IMAGE_PAGE;
     for (int part = 0; part < HEARTH_PARTS; part++)
         to[part] = c->target->image + item->parts[part] + first * b->bytes[part];
-    uint8_t *bundles = hearth_aligned_alloc(HEARTH_IMAGE_PAGE, hearth_round_up(c->bytes, HEARTH_IMAGE_PAGE));
-    if (!bundles)
-        hearth_fail(err, HEARTH_E_MEMORY, "no memory to read tensor %s", item->tensor->name.s);
-    else if (!hearth_file_read_direct(hearth_gguf_file(m->gguf, item->tensor->shard), bundles, c->bytes,
-                                      item->tensor->offset + c->from, err))
+    if (!hearth_file_read_direct(hearth_gguf_file(m->gguf, item->tensor->shard), bundles, c->bytes, offset,
+                                 err))
         hearth_bundles_unpack(b, bundles, c->bytes / b->stride, to);
-    hearth_aligned_free(bundles);
 }
 
 static void read_span(void *arg, int task, int worker)
@@ -62,23 +67,15 @@ static void read_span(void *arg, int task, int worker)
     const struct hearth_gguf *g = job->model->gguf;
     const struct hearth_item *item = c->target->item;
     const struct hearth_gguf_tensor *t = item->tensor;
-    if (item->bundle) {
-        read_bundles(job->model, c, err);
-        return;
-    }
-    if (!item->to_f32) {
+    uint8_t *buffer = job->buffers + (size_t)worker * job->buffer_bytes;
+    if (item->bundle)
+        read_bundles(job->model, c, buffer, err);
+    else if (!item->to_f32)
         hearth_file_read_direct(hearth_gguf_file(g, t->shard), c->target->to + c->from, c->bytes,
                                 t->offset + c->from, err);
-        return;
-    }
-    void *raw = malloc((size_t)t->bytes);
-    if (!raw) {
-        hearth_fail(err, HEARTH_E_MEMORY, "no memory for tensor %s", t->name.s);
-        return;
-    }
-    if (!hearth_gguf_read(g, t, raw, 0, (size_t)t->bytes, err))
-        hearth_type_info(t->type)->decode(raw, (float *)(void *)c->target->to, (size_t)(t->ne[0] * t->ne[1]));
-    free(raw);
+    else if (!hearth_gguf_read(g, t, buffer, 0, (size_t)t->bytes, err))
+        hearth_type_info(t->type)->decode(buffer, (float *)(void *)c->target->to,
+                                          (size_t)(t->ne[0] * t->ne[1]));
 }
 
 // Bytes of an item that one task reads.
@@ -98,16 +95,39 @@ int hearth_load_threads(const struct hearth_model *m)
     return hearth_pool_threads(m->load.n_threads);
 }
 
+// Of the buffer that a worker needs for an item.
+static size_t item_buffer_bytes(const struct hearth_item *item)
+{
+    const uint64_t step = span_bytes(item), all = item->tensor->bytes;
+    return item->to_f32 || item->bundle ? buffer_bytes((size_t)(all < step ? all : step)) : 0;
+}
+
 uint64_t hearth_image_load_bytes(const struct hearth_model *m)
 {
+    const uint64_t n_threads = (uint64_t)hearth_load_threads(m);
     uint64_t most = 0;
     for (size_t i = 0; i < m->n_items; i++) {
-        const struct hearth_item *item = &m->items[i];
-        const uint64_t step = span_bytes(item), all = item->tensor->bytes, bytes = all < step ? all : step;
-        if (item->to_f32 || item->bundle) // these go through memory of their own
-            most = bytes > most ? bytes : most;
+        const uint64_t bytes = item_buffer_bytes(&m->items[i]);
+        most = bytes > most ? bytes : most;
     }
-    return (uint64_t)hearth_load_threads(m) * (most + HEARTH_IMAGE_PAGE);
+    // And a block for each thread for the ends of what it reads.
+    return hearth_region_bytes(n_threads * most) + n_threads * HEARTH_IMAGE_PAGE;
+}
+
+// The workers' buffers for these targets.
+static int open_buffers(struct hearth_region *r, struct read_job *job, const struct hearth_target *targets,
+                        size_t n_targets, int n_threads, struct hearth_error *err)
+{
+    for (size_t i = 0; i < n_targets; i++) {
+        const size_t bytes = item_buffer_bytes(targets[i].item);
+        job->buffer_bytes = bytes > job->buffer_bytes ? bytes : job->buffer_bytes;
+    }
+    if (!job->buffer_bytes)
+        return HEARTH_OK;
+    // Not of the heap, which may keep what is given back.
+    const int rc = hearth_region_open(r, (size_t)n_threads * job->buffer_bytes, "loading", err);
+    job->buffers = r->base;
+    return rc;
 }
 
 static size_t list_spans(const struct hearth_target *targets, size_t n_targets, struct span *out)
@@ -143,7 +163,11 @@ int hearth_targets_read(const struct hearth_model *m, const struct hearth_target
     const int n_threads = hearth_load_threads(m);
     struct hearth_error *errors = hearth_calloc((size_t)n_threads, sizeof *errors);
     struct hearth_pool *pool = NULL;
+    struct hearth_region buffers = {0};
+    struct read_job job = {.model = m, .errors = errors};
     int rc = spans && errors ? HEARTH_OK : hearth_fail(err, HEARTH_E_MEMORY, "no memory for loading");
+    if (!rc)
+        rc = open_buffers(&buffers, &job, targets, n_targets, n_threads, err);
     if (!rc)
         rc = hearth_pool_open(&pool, n_threads, err);
     if (!rc)
@@ -152,7 +176,7 @@ int hearth_targets_read(const struct hearth_model *m, const struct hearth_target
     // In rounds, so that progress is reported and reading stops soon after an error.
     size_t round = 1, done = 0;
     while (!rc && done < n) {
-        struct read_job job = {m, spans + done, errors};
+        job.spans = spans + done;
         const size_t count = n - done < round ? n - done : round;
         const uint64_t start = hearth_now_ns();
         hearth_pool_run(pool, read_span, &job, (int)count);
@@ -165,6 +189,7 @@ int hearth_targets_read(const struct hearth_model *m, const struct hearth_target
             rc = hearth_fail(err, HEARTH_E_INTERRUPTED, "loading was interrupted");
     }
     hearth_pool_close(&pool);
+    hearth_region_close(&buffers);
     free(errors);
     free(spans);
     return rc;
