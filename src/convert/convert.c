@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/threads.h"
+#include "convert/hf_f8.h"
 #include "convert/hf_tensors.h"
 #include "convert/hf_tokenizer.h"
 
@@ -28,12 +29,25 @@ struct converter {
     double threshold;                     // of the predictors; NaN: not given
     struct hearth_gguf_writer *out;
     struct hearth_pool *pool;
+    struct hearth_hf_f8_reader f8;
     struct hearth_quantize_result result;
     uint64_t done; // bytes read
     struct hearth_error *err;
 };
 
 // ---- converting
+
+// Numbers in FP8 are read as F32.
+static const struct hearth_type_info *type_read(const struct hearth_hf_piece *p)
+{
+    return hearth_type_info(p->factors ? HEARTH_TYPE_F32 : p->from->type);
+}
+
+// Bytes of a number in the checkpoint.
+static size_t bytes_of_number(const struct hearth_hf_piece *p)
+{
+    return p->factors ? 1 : hearth_type_info(p->from->type)->block_bytes;
+}
 
 // Rows in work. Workers take single ones.
 struct block {
@@ -88,12 +102,14 @@ static int encode(struct converter *c, const struct hearth_hf_piece *p, struct b
             "convert to %s, or start from a sound file",
             hearth_file_path(p->from->file), p->from->name, b->to->name, b->from->name);
     const int rc = hearth_gguf_write(c->out, b->dst, n * b->to_stride, c->err);
-    return rc ? rc : report_progress(c, n * b->k * b->element_bytes);
+    return rc ? rc : report_progress(c, n * b->k * bytes_of_number(p));
 }
 
 static int read_elements(struct converter *c, const struct hearth_hf_piece *p, uint64_t at, uint64_t n,
                          void *dst, size_t element_bytes)
 {
+    if (p->factors)
+        return hearth_hf_f8_read(&c->f8, &c->model, p, p->first + at, n, dst, c->err);
     return hearth_file_read(p->from->file, dst, (size_t)n * element_bytes,
                             p->from->offset + (p->first + at) * element_bytes, c->err);
 }
@@ -243,7 +259,7 @@ static int convert_piece(struct converter *c, const struct hearth_hf_tensor *t,
         return pack_piece(c, t, p);
     const bool turned = t->order == HEARTH_HF_COLUMNS;
     const uint64_t rows = turned ? p->cols : p->rows;
-    struct block b = {.from = hearth_type_info(p->from->type), .to = hearth_type_info(type)};
+    struct block b = {.from = type_read(p), .to = hearth_type_info(type)};
     b.k = (size_t)(turned ? p->rows : p->cols);
     b.element_bytes = b.from->block_bytes;
     b.to_stride = hearth_type_bytes(type, b.k);
@@ -324,8 +340,8 @@ static void count(struct converter *c, size_t i)
     const struct hearth_recipe_choice *choice = &c->choices[i];
     for (size_t j = 0; j < t->n_pieces; j++) {
         const struct hearth_hf_piece *p = &c->tensors.pieces[t->first_piece + j];
-        c->result.bytes_in += p->scales ? p->rows * p->cols / 32 * 17
-                                        : p->rows * p->cols * hearth_type_info(p->from->type)->block_bytes;
+        c->result.bytes_in +=
+            p->scales ? p->rows * p->cols / 32 * 17 : p->rows * p->cols * bytes_of_number(p);
     }
     c->result.bytes_out += (uint64_t)hearth_type_bytes(choice->type, t->ne[0]) * n_rows(t);
     c->result.n_kept += choice->kept;
@@ -345,7 +361,8 @@ static void choose_for_delicate(struct converter *c, size_t i)
     if (!c->choices[i].kept || strcmp(t->name, "per_layer_model_proj.weight") != 0)
         return;
     const char *wanted = c->params->recipe->name;
-    const uint32_t own = c->tensors.pieces[t->first_piece].from->type;
+    const struct hearth_hf_piece *p = &c->tensors.pieces[t->first_piece];
+    const uint32_t own = p->factors ? HEARTH_TYPE_F32 : p->from->type;
     c->choices[i].type = !strcmp(wanted, "F32")    ? HEARTH_TYPE_F32
                          : !strcmp(wanted, "F16")  ? HEARTH_TYPE_F16
                          : !strcmp(wanted, "BF16") ? HEARTH_TYPE_BF16
@@ -497,6 +514,7 @@ static int write_file(struct converter *c, const char *out)
 {
     const int n_threads = hearth_pool_threads(c->params->n_threads);
     int rc = hearth_pool_open(&c->pool, n_threads, c->err);
+    c->f8.pool = c->pool;
     if (!rc)
         rc = hearth_gguf_writer_open(&c->out, out, c->err);
     if (!rc)
@@ -517,6 +535,7 @@ int hearth_convert(const char *folder, const char *out, const struct hearth_conv
         *result = c.result;
     hearth_gguf_writer_close(&c.out);
     hearth_pool_close(&c.pool);
+    hearth_hf_f8_reader_free(&c.f8);
     hearth_hf_tensors_free(&c.tensors);
     hearth_checkpoint_close(&c.checkpoint);
     hearth_hf_model_close(&c.model);

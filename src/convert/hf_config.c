@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "base/log.h"
-#include "convert/hf_model.h"
+#include "convert/hf_f8.h"
 
 static int u32(const struct hearth_hf_model *m, const char *key, bool required, uint32_t *out,
                struct hearth_error *err)
@@ -425,13 +425,6 @@ static int check(const struct hearth_hf_model *m, struct hearth_error *err)
     if (!m->head_dim || m->head_dim % 2 || m->head_dim > 65536)
         return hearth_fail(err, HEARTH_E_FORMAT, "%s: heads of %u dimensions cannot be", m->config.path,
                            m->head_dim);
-    const json_t *quantised = json_object_get(m->config.root, "quantization_config");
-    const bool is_mxfp4 =
-        m->family->mxfp4 && hearth_json_is(json_object_get(quantised, "quant_method"), "mxfp4");
-    if (json_is_object(quantised) && !is_mxfp4)
-        return unsupported(
-            m, "quantization_config",
-            "checkpoints that are quantised already cannot be converted; take the original one", err);
     return HEARTH_OK;
 }
 
@@ -461,6 +454,8 @@ int hearth_hf_model_open(struct hearth_hf_model *m, const char *folder, const ch
         rc = read_window(m, err);
     if (!rc && m->family->read)
         rc = m->family->read(m, err);
+    if (!rc)
+        rc = hearth_hf_f8_config(m, err);
     return rc ? rc : check(m, err);
 }
 

@@ -136,8 +136,12 @@ struct hearth_hf_model {
     bool wide_borrowers;   // which have twice the neurons then
     uint32_t n_embd_layer; // of what a token gives each layer; 0: nothing
     double logit_cap;      // 0: none
-    bool own_head_dim;     // head_dim is not n_embd / n_head by definition
-    bool tied;             // the head is the embedding
+    struct {
+        const char *factors;             // how their tensors' names end; NULL: no matrices are in F8_E4M3
+        uint32_t block_rows, block_cols; // that share a factor; 0: rows or matrices do
+    } f8;
+    bool own_head_dim; // head_dim is not n_embd / n_head by definition
+    bool tied;         // the head is the embedding
     double norm_eps;
     const char *activation; // "silu", "relu", "drelu", "gelu"
     bool renorm;            // weights of the chosen experts add up to 1

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "convert/hf_f8.h"
 #include "model/arch.h"
 
 struct finding {
@@ -368,6 +369,15 @@ static int find_scales(const struct finding *f, const struct hearth_source_tenso
     return HEARTH_OK;
 }
 
+static int find_factors(const struct finding *f, const struct hearth_source_tensor *s,
+                        const struct hearth_source_tensor **factors)
+{
+    const int rc = hearth_hf_f8_find(f->m, f->c, s, factors, f->err);
+    if (!rc)
+        f->used[hearth_checkpoint_index(f->c, *factors)] = true;
+    return rc;
+}
+
 static bool ends_with(const char *name, const char *end)
 {
     const size_t n = strlen(name), k = strlen(end);
@@ -378,20 +388,22 @@ static int add_pieces(struct finding *f, const struct hearth_hf_map *map,
                       const struct hearth_source_tensor *s, struct shape want, bool vector)
 {
     const struct layout any = layout_of(f->m, map->order, want);
-    const struct hearth_source_tensor *scales = NULL;
+    const struct hearth_source_tensor *scales = NULL, *factors = NULL;
     int rc = HEARTH_OK;
     if (ends_with(map->from, BLOCKS))
         rc = find_scales(f, s, any.stored, &scales);
+    else if (!fits(s, any.stored, vector))
+        rc = wrong_shape(f, s, any.stored.rows, any.stored.cols);
     else
-        rc = fits(s, any.stored, vector) ? check_type(f, s)
-                                         : wrong_shape(f, s, any.stored.rows, any.stored.cols);
+        rc = hearth_hf_is_f8(s) && !vector ? find_factors(f, s, &factors) : check_type(f, s);
     if (rc)
         return rc;
     want.rows = want.rows ? want.rows : s->dims[0]; // ranks of predictors
     want.cols = want.cols ? want.cols : s->dims[1];
     const struct layout l = layout_of(f->m, map->order, want);
     for (uint64_t i = 0; i < want.each && !rc; i++)
-        rc = add_piece(f, (struct hearth_hf_piece){s, scales, l.first + i * l.next, l.rows, l.cols, l.step});
+        rc = add_piece(
+            f, (struct hearth_hf_piece){s, scales, factors, l.first + i * l.next, l.rows, l.cols, l.step});
     f->out->items[f->out->n - 1].order = l.order;
     f->used[hearth_checkpoint_index(f->c, s)] = true;
     return rc;
@@ -594,8 +606,8 @@ static bool is_extra(const struct finding *f, const char *name)
 // Tables that the code can compute, from old checkpoints; and predictors, where others are given.
 static bool is_needless(const struct finding *f, const char *name)
 {
-    return is_spare(f, name) || is_extra(f, name) || ends_with(name, ".rotary_emb.inv_freq") ||
-           ends_with(name, ".attention.masked_bias") ||
+    return is_spare(f, name) || is_extra(f, name) || hearth_hf_f8_is_needless(f->m, name) ||
+           ends_with(name, ".rotary_emb.inv_freq") || ends_with(name, ".attention.masked_bias") ||
            ends_with(name, ".self_attention.maybe_rotary.inv_freq") || is_of_images(f, name) ||
            (f->predictors_given && strstr(name, ".predictor.fc"));
 }

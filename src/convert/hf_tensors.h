@@ -11,6 +11,8 @@ struct hearth_hf_piece {
     // Scales of `from`, whose numbers are MXFP4 with two in a byte; they lie at the same places. NULL: it has plain
     // numbers.
     const struct hearth_source_tensor *scales;
+    // Factors of `from`, whose numbers are F8_E4M3. NULL: it has plain numbers.
+    const struct hearth_source_tensor *factors;
     uint64_t first; // element of `from`
     uint64_t rows, cols;
     uint32_t step; // so many rows of `from` for one of these; where columns become rows, columns

@@ -28,6 +28,9 @@ static const char *const names[] = {"llama",
                                     "qwen35moe",
                                     "deepseek-v2",
                                     "deepseek-v3",
+                                    "deepseek-v3-fp8",
+                                    "qwen3-fp8",
+                                    "qwen35moe-fp8",
                                     "glm-lite",
                                     "gpt-oss",
                                     "gpt-oss-mxfp4"};
@@ -150,7 +153,7 @@ static void test_llama_cpp(void **state)
         hearth_gguf_close(&g);
         n++;
     }
-    assert_int_equal(n, 17);
+    assert_int_equal(n, 19);
 }
 
 // ---- transformers
@@ -430,8 +433,25 @@ static void test_refusals(void **state)
                    HEARTH_E_UNSUPPORTED, "tensor model.layers.2.");
     REFUSED_CHANGE("deepseek-v3", config, "\"q_lora_rank\":8", "\"q_lora_rank\":null", HEARTH_E_FORMAT,
                    "self_attn.q_proj.weight is missing");
-    REFUSED_CHANGE("deepseek-v3", config, "{", "{\"quantization_config\":{\"quant_method\":\"fp8\"},",
+    REFUSED_CHANGE("deepseek-v3", config, "{", "{\"quantization_config\":{\"quant_method\":\"awq\"},",
                    HEARTH_E_UNSUPPORTED, "quantised already");
+    REFUSED_CHANGE("deepseek-v3-fp8", config, "\"e4m3\"", "\"e5m2\"", HEARTH_E_UNSUPPORTED,
+                   "other than e4m3");
+    REFUSED_CHANGE("deepseek-v3-fp8", config, "\"fp8\"", "\"fbgemm_fp8\"", HEARTH_E_UNSUPPORTED,
+                   "quantised already");
+    REFUSED_CHANGE("deepseek-v3-fp8", config, "[6,5]", "[6,4]", HEARTH_E_FORMAT,
+                   "_scale_inv has not the shape of the factors");
+    REFUSED_CHANGE("deepseek-v3-fp8", config, "[6,5]", "null", HEARTH_E_FORMAT, "has not the shape");
+    REFUSED_CHANGE("deepseek-v3-fp8", config, "[6,5]", "[6,0]", HEARTH_E_FORMAT, "two numbers from 1 to");
+    REFUSED_CHANGE("deepseek-v3-fp8", config, "[6,5]", "[6,5,1]", HEARTH_E_FORMAT, "two numbers from 1 to");
+    REFUSED_CHANGE("deepseek-v3-fp8", config, "\"quantization_config\"", "\"other\"", HEARTH_E_UNSUPPORTED,
+                   "is in FP8, and config.json has no \"quantization_config\"");
+    REFUSED_CHANGE("qwen3-fp8", config, "\"float-quantized\"", "\"pack-quantized\"", HEARTH_E_UNSUPPORTED,
+                   "of compressed-tensors only");
+    REFUSED_CHANGE("qwen3-fp8", config, "\"block_structure\":null", "\"block_structure\":[8,8]",
+                   HEARTH_E_FORMAT, "has not the shape");
+    REFUSED_CHANGE("qwen3-fp8", config, "\"compressed-tensors\"", "\"fp8\"", HEARTH_E_FORMAT,
+                   "_scale_inv is missing");
     REFUSED_CHANGE("glm-lite", config, "\"mlp_layer_types\":[\"dense\",\"sparse\"]",
                    "\"mlp_layer_types\":[\"sparse\",\"dense\"]", HEARTH_E_UNSUPPORTED, "behind others");
     REFUSED_CHANGE("gpt-oss", config, "\"truncate\":false", "\"truncate\":true", HEARTH_E_UNSUPPORTED,

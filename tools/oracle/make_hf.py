@@ -369,7 +369,28 @@ MODELS |= {
     "gpt-oss": (tf.GptOssForCausalLM, dict(SINKS, intermediate_size=32), "llama3", "bfloat16", {}),
     "gpt-oss-mxfp4": (tf.GptOssForCausalLM, dict(SINKS, hidden_size=64, intermediate_size=32), "llama3", "bfloat16", dict(mxfp4=True)),
 }  # fmt: skip
-KNOWN_TO_LLAMA_CPP = {"llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b",
+# Matrices in F8_E4M3: with factors for blocks that do not divide them, and for rows, or one for all, of other names.
+MODELS |= {
+    "deepseek-v3-fp8": (
+        tf.DeepseekV3ForCausalLM, MODELS["deepseek-v3"][1], "llama3", "bfloat16",
+        dict(config={"scoring_func": "sigmoid"}, f8=(6, 5), f8_config={
+            "activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8", "weight_block_size": [6, 5]}),
+    ),
+    "qwen3-fp8": (
+        tf.Qwen3ForCausalLM, dict(GROUPED, head_dim=8, intermediate_size=96, tie_word_embeddings=True), "qwen", "bfloat16",
+        dict(f8=None, f8_config={
+            "config_groups": {"group_0": {
+                "input_activations": {"dynamic": True, "num_bits": 8, "strategy": "token", "type": "float"}, "targets": ["Linear"],
+                "weights": {"block_structure": None, "group_size": None, "num_bits": 8, "strategy": "channel", "type": "float"}}},
+            "format": "float-quantized", "ignore": ["lm_head"], "quant_method": "compressed-tensors"}),
+    ),
+    "qwen35moe-fp8": ( # experts in one tensor
+        tf.Qwen3_5MoeForCausalLM, MODELS["qwen35moe"][1], "qwen", "bfloat16",
+        dict(images="Qwen3_5MoeForConditionalGeneration", f8=(6, 5),
+             f8_config={"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8", "weight_block_size": [6, 5]}),
+    ),
+}  # fmt: skip
+KNOWN_TO_LLAMA_CPP = {"deepseek-v3-fp8", "qwen3-fp8", "llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b",
                       "gemma4", "gemma4-e", "gemma4-moe", "deepseek-v2", "deepseek-v3", "glm-lite", "gpt-oss",
                       "gpt-oss-mxfp4"}  # fmt: skip
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "bin": torch.float16, "sharded": torch.bfloat16}
@@ -462,6 +483,46 @@ def to_mxfp4(model, rng):
     return out
 
 
+def to_f8(tensors, blocks):
+    """Matrices of layers in F8_E4M3 with their factors, and the same as plain numbers. blocks: (rows, columns) of a factor;
+    None: it is a row's, or in outputs of attention the whole matrix's."""
+    stored, plain = {}, {}
+    for name, w in tensors.items():
+        if w.ndim == 3 and ".experts." in name:
+            each = [to_f8({name + "_proj.weight": m}, blocks) for m in w]
+            stored[name] = torch.stack([s[name + "_proj.weight"].view(torch.uint8) for s, _ in each]).view(torch.float8_e4m3fn)
+            stored[name + "_scale_inv"] = torch.stack([s[name + "_proj.weight_scale_inv"] for s, _ in each])
+            plain[name] = torch.stack([p[name + "_proj.weight"] for _, p in each])
+            continue
+        if not name.endswith(("_proj.weight", "kv_a_proj_with_mqa.weight", "in_proj_qkv.weight", "in_proj_z.weight")):
+            stored[name] = plain[name] = w
+            continue
+        rows, cols = w.shape
+        r, c = blocks or ((rows if "o_proj" in name else 1), cols)
+        padded = torch.zeros(-(-rows // r) * r, -(-cols // c) * c)
+        padded[:rows, :cols] = w.float()
+        largest = padded.reshape(padded.shape[0] // r, r, padded.shape[1] // c, c).abs().amax(dim=(1, 3))
+        factors = largest / 448 if blocks else (largest / 448).bfloat16().float()
+        wide = factors.repeat_interleave(r, 0).repeat_interleave(c, 1)[:rows, :cols]
+        codes = (w.float() / wide).clamp(-448, 448).to(torch.float8_e4m3fn)
+        stored[name] = codes
+        plain[name] = codes.float() * wide
+        if blocks:
+            stored[name + "_scale_inv"] = factors
+        else:
+            stored[name + "_scale"] = (factors.reshape(1) if r == rows else factors).bfloat16()
+    return stored, plain
+
+
+def with_weights(model, tensors, config):
+    """The model with the weights of a checkpoint."""
+    with tempfile.TemporaryDirectory() as tmp:
+        write_json(tmp, "config.json", config)
+        save_file({k: v.float().contiguous() for k, v in tensors.items()}, os.path.join(tmp, "model.safetensors"), metadata={"format": "pt"})
+        how = dict(attn_implementation="eager", experts_implementation="eager")
+        return type(model).from_pretrained(tmp, dtype=torch.float32, **how).eval()
+
+
 def ahead_tensors(rng, cfg, layer):
     """Of a layer that guesses tokens ahead, which nothing uses."""
     names = ("eh_proj", "embed_tokens", "shared_head.head", "self_attn.o_proj")
@@ -471,7 +532,7 @@ def ahead_tensors(rng, cfg, layer):
 
 def store(folder, tensors, how):
     if how in DTYPES:
-        tensors = {k: v if v.dtype == torch.uint8 else v.to(DTYPES[how]) for k, v in tensors.items()}
+        tensors = {k: v if v.dtype == torch.uint8 or k.endswith("_scale_inv") or v.dtype == torch.float8_e4m3fn else v.to(DTYPES[how]) for k, v in tensors.items()}
     tensors = {k: v.contiguous() for k, v in tensors.items()}
     if how == "bin":
         torch.save(tensors, os.path.join(folder, "pytorch_model.bin"))
@@ -599,6 +660,10 @@ def make(name, out, with_llama_cpp):
     if packed:
         tensors = {k: v for k, v in tensors.items() if k + "_blocks" not in packed} | packed
         config["quantization_config"] = {"modules_to_not_convert": ["lm_head"], "quant_method": "mxfp4"}
+    if "f8" in extra:
+        tensors, plain = to_f8(tensors, extra["f8"])
+        model = with_weights(model, plain, config)
+        config["quantization_config"] = extra["f8_config"]
     if "ahead" in extra:
         tensors |= ahead_tensors(np.random.RandomState(seed), model.config, extra["ahead"])
     tensors |= spare_tensors(np.random.RandomState(seed), model.config, extra.get("spare", ()))
@@ -619,7 +684,9 @@ def make(name, out, with_llama_cpp):
             for part, w in zip(("fc1", "fc2"), pair):
                 tensors[f"model.layers.{i}.{where}.predictor.{part}.weight"] = w
     if "images" in extra: # as models that see images are published
-        config = {"architectures": [extra["images"]], "text_config": config, "vision_config": {"depth": 1}, "tie_word_embeddings": True}
+        config = {"architectures": [extra["images"]], "text_config": config, "vision_config": {"depth": 1},
+                  "tie_word_embeddings": config["tie_word_embeddings"]} | (
+                      {"quantization_config": config.pop("quantization_config")} if "f8" in extra else {})  # fmt: skip
         tensors = {k.replace("model.", "model.language_model.", 1): v for k, v in tensors.items()}
         tensors["model.visual.patch_embed.proj.weight"] = torch.zeros(4, 4)
     write_json(folder, "config.json", config)
