@@ -384,7 +384,7 @@ static int choose_types(struct converter *c)
     }
     const struct hearth_hf_model *m = &c->model;
     const struct hearth_recipe_model model = {.arch = {m->family->arch, strlen(m->family->arch)},
-                                              .n_layers = m->n_layer,
+                                              .n_layers = hearth_hf_n_blocks(m),
                                               .n_experts = m->n_expert,
                                               .n_heads = m->n_head,
                                               .n_kv_heads = hearth_hf_listed_kv(m, 0),
@@ -505,6 +505,8 @@ static int open_model(struct converter *c, const char *folder)
         rc = hearth_checkpoint_open(&c->checkpoint, folder, c->err);
     if (!rc && c->params->predictors)
         rc = open_predictors(c);
+    if (!rc && c->model.n_extra && !hearth_hf_has_extra(&c->model, c->checkpoint))
+        c->model.n_extra = 0;
     if (!rc)
         rc = hearth_hf_tensors_find(&c->tensors, &c->model, c->checkpoint, c->err);
     return rc ? rc : choose_types(c);

@@ -543,7 +543,7 @@ static void put_experts(struct putting *p)
     const struct hearth_hf_model *m = p->m;
     put_u32(p, "expert_count", m->n_expert);
     put_u32(p, "expert_used_count", m->n_expert_used);
-    const bool latent = m->family->latent; // whose weights do not add up to 1 unless the file says so
+    const bool latent = m->family->latent || m->family->grouped;
     if (m->n_ff_exp != m->n_ff || strcmp(m->family->arch, "llama") != 0)
         put_u32(p, "expert_feed_forward_length", m->n_ff_exp);
     if (latent)
@@ -559,8 +559,9 @@ static void put_experts(struct putting *p)
     put_given(p, "expert_weights_scale", m->expert_scale);
     if (m->gating)
         put_u32(p, "expert_gating_func", m->gating);
-    if (m->renorm == latent && !p->rc)
-        p->rc = hearth_gguf_put_bool(p->w, key_of(m, "expert_weights_norm"), latent, p->err);
+    // With latent attention weights do not add up to 1 unless the file says so.
+    if ((m->renorm == latent || m->family->grouped) && !p->rc)
+        p->rc = hearth_gguf_put_bool(p->w, key_of(m, "expert_weights_norm"), m->renorm, p->err);
 }
 
 static void put_recurrence(struct putting *p)
@@ -661,7 +662,9 @@ int hearth_hf_model_put(const struct hearth_hf_model *m, bool has_predictors, st
                         struct hearth_error *err)
 {
     struct putting p = {m, w, err, HEARTH_OK};
-    put_u32(&p, "block_count", m->n_layer);
+    put_u32(&p, "block_count", hearth_hf_n_blocks(m));
+    if (hearth_hf_n_blocks(m) > m->n_layer)
+        put_u32(&p, "nextn_predict_layers", m->n_extra);
     put_u32(&p, "context_length", m->n_ctx);
     put_u32(&p, "embedding_length", m->n_embd);
     put_neurons(&p);

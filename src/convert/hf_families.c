@@ -105,16 +105,8 @@ static const struct hearth_hf_map qwen3moe_layer[] = {
     {0},
 };
 
-#define LATENT                                                                                               \
-    NORMS, {"self_attn.q_proj.weight", "attn_q.weight", HEARTH_HF_WHOLE_Q, HEARTH_HF_SAME},                  \
-        {"self_attn.q_a_proj.weight", "attn_q_a.weight", HEARTH_HF_TWO_STEP_Q, HEARTH_HF_SAME},              \
-        {"self_attn.q_a_layernorm.weight", "attn_q_a_norm.weight", HEARTH_HF_TWO_STEP_Q, HEARTH_HF_SAME},    \
-        {"self_attn.q_b_proj.weight", "attn_q_b.weight", HEARTH_HF_TWO_STEP_Q, HEARTH_HF_SAME},              \
-        SAME("self_attn.kv_a_proj_with_mqa.weight", "attn_kv_a_mqa.weight"),                                 \
-        SAME("self_attn.kv_a_layernorm.weight", "attn_kv_a_norm.weight"),                                    \
-        {"self_attn.kv_b_proj.weight", "attn_k_b.weight", HEARTH_HF_REQUIRED, HEARTH_HF_KEYS_OF_BOTH},       \
-        {"self_attn.kv_b_proj.weight", "attn_v_b.weight", HEARTH_HF_REQUIRED, HEARTH_HF_VALUES_OF_BOTH},     \
-        OUTPUT, {"mlp.gate_proj.weight", "ffn_gate.weight", HEARTH_HF_LEADING, HEARTH_HF_SAME},              \
+#define DEEPSEEK_EXPERTS                                                                                     \
+    {"mlp.gate_proj.weight", "ffn_gate.weight", HEARTH_HF_LEADING, HEARTH_HF_SAME},                          \
         {"mlp.up_proj.weight", "ffn_up.weight", HEARTH_HF_LEADING, HEARTH_HF_SAME},                          \
         {"mlp.down_proj.weight", "ffn_down.weight", HEARTH_HF_LEADING, HEARTH_HF_SAME},                      \
         {"mlp.gate.weight", "ffn_gate_inp.weight", HEARTH_HF_EXPERTS, HEARTH_HF_SAME},                       \
@@ -125,10 +117,46 @@ static const struct hearth_hf_map qwen3moe_layer[] = {
         "mlp.shared_experts.down_proj.weight", "ffn_down_shexp.weight", HEARTH_HF_SHARED, HEARTH_HF_SAME     \
     }
 
+#define LATENT                                                                                               \
+    NORMS, {"self_attn.q_proj.weight", "attn_q.weight", HEARTH_HF_WHOLE_Q, HEARTH_HF_SAME},                  \
+        {"self_attn.q_a_proj.weight", "attn_q_a.weight", HEARTH_HF_TWO_STEP_Q, HEARTH_HF_SAME},              \
+        {"self_attn.q_a_layernorm.weight", "attn_q_a_norm.weight", HEARTH_HF_TWO_STEP_Q, HEARTH_HF_SAME},    \
+        {"self_attn.q_b_proj.weight", "attn_q_b.weight", HEARTH_HF_TWO_STEP_Q, HEARTH_HF_SAME},              \
+        SAME("self_attn.kv_a_proj_with_mqa.weight", "attn_kv_a_mqa.weight"),                                 \
+        SAME("self_attn.kv_a_layernorm.weight", "attn_kv_a_norm.weight"),                                    \
+        {"self_attn.kv_b_proj.weight", "attn_k_b.weight", HEARTH_HF_REQUIRED, HEARTH_HF_KEYS_OF_BOTH},       \
+        {"self_attn.kv_b_proj.weight", "attn_v_b.weight", HEARTH_HF_REQUIRED, HEARTH_HF_VALUES_OF_BOTH},     \
+        OUTPUT, DEEPSEEK_EXPERTS
+
 static const struct hearth_hf_map deepseek_v2_layer[] = {LATENT, {0}};
 
 static const struct hearth_hf_map deepseek_v3_layer[] = {
     LATENT,
+    {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias", HEARTH_HF_EXPERTS, HEARTH_HF_SAME},
+    {0},
+};
+
+// The parts of a layer that guesses tokens ahead: it has copies of the embedding and the head.
+static const struct hearth_hf_map nextn[] = {
+    SAME("eh_proj.weight", "nextn.eh_proj.weight"),
+    SAME("enorm.weight", "nextn.enorm.weight"),
+    SAME("hnorm.weight", "nextn.hnorm.weight"),
+    MAYBE("embed_tokens.weight", "nextn.embed_tokens.weight"),
+    MAYBE("shared_head.head.weight", "nextn.shared_head_head.weight"),
+    MAYBE("shared_head.norm.weight", "nextn.shared_head_norm.weight"),
+    {0},
+};
+
+static const struct hearth_hf_map glm4moe_layer[] = {
+    SAME("input_layernorm.weight", "attn_norm.weight"),
+    SAME("post_attention_layernorm.weight", "post_attention_norm.weight"),
+    PLAIN_QKV,
+    MAYBE("self_attn.q_proj.bias", "attn_q.bias"),
+    MAYBE("self_attn.k_proj.bias", "attn_k.bias"),
+    MAYBE("self_attn.v_proj.bias", "attn_v.bias"),
+    MAYBE("self_attn.q_norm.weight", "attn_q_norm.weight"),
+    MAYBE("self_attn.k_norm.weight", "attn_k_norm.weight"),
+    DEEPSEEK_EXPERTS,
     {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias", HEARTH_HF_EXPERTS, HEARTH_HF_SAME},
     {0},
 };
@@ -432,6 +460,15 @@ static const struct hearth_hf_family families[] = {
      .globals = rms_globals,
      .layer = deepseek_v3_layer,
      .read = hearth_hf_read_deepseek_v3},
+    {.arch = "glm4moe",
+     .classes = {"Glm4MoeForCausalLM", "glm4_moe"},
+     .grouped = true,
+     .rope_partial = true,
+     .defaults = {.norm_eps = 1e-5, .n_dense = 1, .rope_share = 0.5},
+     .globals = rms_globals,
+     .layer = glm4moe_layer,
+     .extra = nextn,
+     .read = hearth_hf_read_glm4moe},
     {.arch = "gpt-oss",
      .classes = {"GptOssForCausalLM", "gpt_oss"},
      .window_period = 2,

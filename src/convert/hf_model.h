@@ -88,6 +88,7 @@ struct hearth_hf_family {
     bool layer_norm;        // in place of RMSNorm
     uint32_t window_period; // of so many layers the last one has no window; 0: all are alike
     bool latent;            // latent attention
+    bool grouped;           // experts as DeepSeek has them, without its attention
     bool mxfp4;             // experts may be in MXFP4 already
     bool rope_exact;        // YaRN's ramp is not rounded to whole pairs
     bool rope_by_kind;      // layers with a window have a rotation of their own,
@@ -96,6 +97,8 @@ struct hearth_hf_family {
     bool has_delta;         // layers that are recurrent by the gated delta rule
     const char *predictor_input; // "normed", "stream", "layer": where the family's predictors look
     const struct hearth_hf_map *globals, *layer; // each ends with a NULL name
+    const struct hearth_hf_map
+        *extra; // what layers that guess tokens ahead have beside; NULL: they are left out
     struct hearth_hf_defaults defaults;
     // Reads what is special about the family. May be NULL.
     int (*read)(struct hearth_hf_model *m, struct hearth_error *err);
@@ -120,7 +123,7 @@ struct hearth_hf_model {
     double expert_scale;            // 0: not given
     uint32_t n_group, n_group_used; // of experts; 0: not given
     uint32_t gating;                // as GGUF numbers the functions of routers; 0: the architecture's own
-    uint32_t n_extra;               // layers behind the others, which guess tokens ahead: left out
+    uint32_t n_extra;               // layers behind the others, which guess tokens ahead; see family->extra
     // Of latent attention: C, ranks of the queries' first step (0: there is one step), N and O as in struct
     // hearth_layer; n_rot is R.
     uint32_t rank, q_rank, still_dim, value_dim;
@@ -168,6 +171,12 @@ static inline bool hearth_hf_is_recurrent(const struct hearth_hf_model *m, uint3
 static inline bool hearth_hf_is_windowed(const struct hearth_hf_model *m, uint32_t layer)
 {
     return m->windowed[layer / 32] >> (layer % 32) & 1;
+}
+
+// Layers of the file, those that guess tokens ahead included.
+static inline uint32_t hearth_hf_n_blocks(const struct hearth_hf_model *m)
+{
+    return m->n_layer + (m->family->extra ? m->n_extra : 0);
 }
 
 // Whether a layer attends to keys and values of an earlier one.

@@ -510,6 +510,27 @@ int hearth_hf_read_deepseek_v2(struct hearth_hf_model *m, struct hearth_error *e
     return rc ? rc : expect(m, "norm_topk_prob", false, false, err);
 }
 
+// Layers that guess tokens ahead.
+static int read_extra(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const int rc = u32(m, "num_nextn_predict_layers", false, &m->n_extra, err);
+    if (rc || m->n_extra <= 64)
+        return rc;
+    return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"num_nextn_predict_layers\" %u cannot be", m->config.path,
+                       m->n_extra);
+}
+
+int hearth_hf_read_glm4moe(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->gating = SIGMOID;
+    int rc = read_grouped(m, "sigmoid", err);
+    if (!rc)
+        rc = expect_number(m, "n_group", 1, 1, err);
+    if (!rc)
+        rc = read_extra(m, err);
+    return rc ? rc : hearth_json_bool(&m->config, m->config.root, "norm_topk_prob", &m->renorm, err);
+}
+
 int hearth_hf_read_deepseek_v3(struct hearth_hf_model *m, struct hearth_error *err)
 {
     m->gating = SIGMOID;
@@ -517,10 +538,7 @@ int hearth_hf_read_deepseek_v3(struct hearth_hf_model *m, struct hearth_error *e
     if (!rc)
         rc = read_grouped(m, "sigmoid", err);
     if (!rc)
-        rc = u32(m, "num_nextn_predict_layers", false, &m->n_extra, err);
-    if (!rc && m->n_extra > 64)
-        rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: \"num_nextn_predict_layers\" %u cannot be",
-                         m->config.path, m->n_extra);
+        rc = read_extra(m, err);
     if (!rc)
         rc = expect(m, "rope_interleave", true, true, err);
     return rc ? rc : hearth_json_bool(&m->config, m->config.root, "norm_topk_prob", &m->renorm, err);

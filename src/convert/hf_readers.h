@@ -13,6 +13,7 @@ int hearth_hf_read_falcon(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma3(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma4(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma4_unified(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_glm4moe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gptoss(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_lfm2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_lfm2moe(struct hearth_hf_model *m, struct hearth_error *err);

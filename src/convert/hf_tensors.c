@@ -10,7 +10,7 @@
 
 #include "base/memory.h"
 #include "convert/hf_f8.h"
-#include "model/arch.h"
+#include "model/nextn.h"
 
 struct finding {
     struct hearth_hf_tensors *out;
@@ -84,7 +84,7 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, in
         return 1;
     case HEARTH_DIM_EMBD:
         return m->n_embd;
-    case HEARTH_DIM_EMBD_TWICE: // nothing that is converted has it
+    case HEARTH_DIM_EMBD_TWICE:
         return 2 * (uint64_t)m->n_embd;
     case HEARTH_DIM_FF:
         return hearth_hf_neurons(m, at);
@@ -191,6 +191,19 @@ static const struct hearth_binding *binding_of(const struct hearth_arch *arch, c
     for (const struct hearth_binding *b = of_layer ? arch->layer : arch->globals; b->name; b++)
         if (!strcmp(b->name, to))
             return b;
+    return NULL;
+}
+
+// Of a layer that guesses tokens ahead. Its embedding and its head have the shape of the model's.
+static const struct hearth_binding *extra_binding_of(const struct hearth_arch *arch, const char *to)
+{
+    static const char *const copies[] = {"nextn.embed_tokens.weight", "nextn.shared_head_head.weight"};
+    for (const struct hearth_binding *b = hearth_nextn_globals; b->name; b++)
+        if (!strcmp(b->name, to))
+            return b;
+    for (size_t i = 0; i < sizeof copies / sizeof *copies; i++)
+        if (!strcmp(copies[i], to))
+            return binding_of(arch, "token_embd.weight", false);
     return NULL;
 }
 
@@ -440,6 +453,8 @@ static int add(struct finding *f, const struct hearth_hf_map *map, int layer,
                const struct hearth_source_tensor *s)
 {
     const struct hearth_binding *b = binding_of(f->arch, map->to, layer >= 0);
+    if (!b && layer >= (int)f->m->n_layer)
+        b = extra_binding_of(f->arch, map->to);
     if (!b)
         return hearth_fail(f->err, HEARTH_E_UNSUPPORTED, "%s: architecture %s has no tensor %s (%.200s)",
                            hearth_file_path(s->file), f->arch->name, map->to, s->name);
@@ -595,6 +610,8 @@ static bool is_spare(const struct finding *f, const char *name)
 // Of a layer that guesses tokens ahead.
 static bool is_extra(const struct finding *f, const char *name)
 {
+    if (f->m->family->extra) // which are kept
+        return false;
     for (uint32_t i = f->m->n_layer; i < f->m->n_layer + f->m->n_extra; i++) {
         const struct name layer = name_of(f, "", (int)i, 0);
         if (!strncmp(name, layer.text, strlen(layer.text)))
@@ -655,7 +672,19 @@ static int find_all(struct finding *f)
         rc = add_rope_factors(f);
     for (uint32_t i = 0; i < f->m->n_layer && !rc; i++)
         rc = add_table(f, family->layer, (int)i);
+    for (uint32_t i = f->m->n_layer; i < hearth_hf_n_blocks(f->m) && !rc; i++) {
+        rc = add_table(f, family->layer, (int)i);
+        if (!rc)
+            rc = add_table(f, family->extra, (int)i);
+    }
     return rc ? rc : check_all_used(f);
+}
+
+bool hearth_hf_has_extra(const struct hearth_hf_model *m, const struct hearth_checkpoint *c)
+{
+    struct finding f = {.m = m, .c = c};
+    f.base = find_base(&f);
+    return hearth_checkpoint_find(c, name_of(&f, "eh_proj.weight", (int)m->n_layer, 0).text);
 }
 
 int hearth_hf_tensors_find(struct hearth_hf_tensors *out, const struct hearth_hf_model *m,

@@ -37,6 +37,10 @@ struct hearth_hf_tensors {
     bool has_predictors;
 };
 
+// Whether the checkpoint has the layers that guess tokens ahead of which config.json speaks: trained variants may have
+// lost them.
+bool hearth_hf_has_extra(const struct hearth_hf_model *m, const struct hearth_checkpoint *c);
+
 // Finds all tensors of the model, and checks their shapes and that the checkpoint has no others.
 // HEARTH_E_FORMAT: a tensor is missing, or has another shape; HEARTH_E_UNSUPPORTED: one has no place in the
 // model, or numbers in a format that cannot be converted; HEARTH_E_MEMORY. *out borrows from both, and is the

@@ -29,6 +29,7 @@ static const char *const names[] = {"llama",
                                     "deepseek-v2",
                                     "deepseek-v3",
                                     "deepseek-v3-fp8",
+                                    "glm4-moe",
                                     "qwen3-fp8",
                                     "qwen35moe-fp8",
                                     "glm-lite",
@@ -153,7 +154,7 @@ static void test_llama_cpp(void **state)
         hearth_gguf_close(&g);
         n++;
     }
-    assert_int_equal(n, 19);
+    assert_int_equal(n, 20);
 }
 
 // ---- transformers
@@ -454,6 +455,15 @@ static void test_refusals(void **state)
                    "_scale_inv is missing");
     REFUSED_CHANGE("glm-lite", config, "\"mlp_layer_types\":[\"dense\",\"sparse\"]",
                    "\"mlp_layer_types\":[\"sparse\",\"dense\"]", HEARTH_E_UNSUPPORTED, "behind others");
+    REFUSED_CHANGE("glm4-moe", config, "\"n_group\":1", "\"n_group\":2", HEARTH_E_UNSUPPORTED,
+                   "\"n_group\": 2 is not supported, 1 is");
+    REFUSED_CHANGE("glm4-moe", config, "\"num_nextn_predict_layers\":1", "\"num_nextn_predict_layers\":2",
+                   HEARTH_E_FORMAT, "tensor model.layers.4.input_layernorm.weight is missing");
+    REFUSED_CHANGE("glm4-moe", config, "\"num_nextn_predict_layers\":1", "\"num_nextn_predict_layers\":0",
+                   HEARTH_E_UNSUPPORTED, "tensor model.layers.3.");
+    // Where there is no layer for guesses behind these, config.json does not make one.
+    REFUSED_CHANGE("glm4-moe", config, "\"num_hidden_layers\":3", "\"num_hidden_layers\":4",
+                   HEARTH_E_UNSUPPORTED, "tensor model.layers.3.e");
     REFUSED_CHANGE("gpt-oss", config, "\"truncate\":false", "\"truncate\":true", HEARTH_E_UNSUPPORTED,
                    "with truncation");
     REFUSED_CHANGE("gpt-oss", config, "\"rope_type\":\"yarn\"", "\"rope_type\":\"linear\"",

@@ -366,6 +366,13 @@ MODELS |= {
              topk_group=1, norm_topk_prob=True, routed_scaling_factor=1.8, rope_interleave=True),
         "llama3", "float16", dict(config={"first_k_dense_replace": 1}),
     ),
+    "glm4-moe": (
+        tf.Glm4MoeForCausalLM,
+        dict(GROUPED, head_dim=8, num_hidden_layers=3, first_k_dense_replace=1, moe_intermediate_size=8, n_routed_experts=6,
+             num_experts_per_tok=3, n_shared_experts=2, n_group=1, topk_group=1, norm_topk_prob=True, use_qk_norm=True,
+             routed_scaling_factor=1.7, attention_bias=True, rope_parameters=dict(PLAIN, partial_rotary_factor=0.5)),
+        "llama3", "bfloat16", dict(config={"num_nextn_predict_layers": 1}, guesses=3),
+    ),
     "gpt-oss": (tf.GptOssForCausalLM, dict(SINKS, intermediate_size=32), "llama3", "bfloat16", {}),
     "gpt-oss-mxfp4": (tf.GptOssForCausalLM, dict(SINKS, hidden_size=64, intermediate_size=32), "llama3", "bfloat16", dict(mxfp4=True)),
 }  # fmt: skip
@@ -390,7 +397,7 @@ MODELS |= {
              f8_config={"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8", "weight_block_size": [6, 5]}),
     ),
 }  # fmt: skip
-KNOWN_TO_LLAMA_CPP = {"deepseek-v3-fp8", "qwen3-fp8", "llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b",
+KNOWN_TO_LLAMA_CPP = {"glm4-moe", "deepseek-v3-fp8", "qwen3-fp8", "llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b",
                       "gemma4", "gemma4-e", "gemma4-moe", "deepseek-v2", "deepseek-v3", "glm-lite", "gpt-oss",
                       "gpt-oss-mxfp4"}  # fmt: skip
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "bin": torch.float16, "sharded": torch.bfloat16}
@@ -530,6 +537,20 @@ def ahead_tensors(rng, cfg, layer):
             for n in names}  # fmt: skip
 
 
+def guess_tensors(rng, tensors, layer):
+    """Of a layer that guesses tokens ahead, which is like the last one: all that it has."""
+    out = {}
+    for name, w in tensors.items():
+        if name.startswith(f"model.layers.{layer - 1}."):
+            out[name.replace(f".{layer - 1}.", f".{layer}.", 1)] = torch.from_numpy(rng.standard_normal(w.shape).astype(np.float32) / 4)
+    n, width = tensors["model.embed_tokens.weight"].shape
+    shapes = {"eh_proj": (width, 2 * width), "enorm": (width,), "hnorm": (width,), "shared_head.norm": (width,),
+              "embed_tokens": (n, width), "shared_head.head": (n, width)}  # fmt: skip
+    for part, shape in shapes.items():
+        out[f"model.layers.{layer}.{part}.weight"] = torch.from_numpy(rng.standard_normal(shape).astype(np.float32))
+    return out
+
+
 def store(folder, tensors, how):
     if how in DTYPES:
         tensors = {k: v if v.dtype == torch.uint8 or k.endswith("_scale_inv") or v.dtype == torch.float8_e4m3fn else v.to(DTYPES[how]) for k, v in tensors.items()}
@@ -562,11 +583,11 @@ def convert_with_llama_cpp(folder, pre):
     TextModel.get_vocab_base_pre = lambda self, tokenizer: pre
     load = ModelBase.load_hparams
     raw = json.load(open(os.path.join(folder, "config.json")))
-    if raw.get("model_type", "").startswith(("gemma4", "deepseek", "glm4_moe_lite")):  # as it is: transformers would change what published files say
+    if raw.get("model_type", "").startswith(("gemma4", "deepseek", "glm4_moe")):  # as it is: transformers would change what published files say
         ModelBase.load_hparams = staticmethod(lambda *_, **__: dict(raw))
     hparams = ModelBase.load_hparams(Path(folder), False)
     cls = get_model_class(get_model_architecture(hparams, ModelType.TEXT))
-    if raw.get("model_type") == "glm4_moe_lite":  # whose published vocabulary has tokens that this one lacks
+    if raw.get("model_type") in ("glm4_moe_lite", "glm4_moe"):  # whose published vocabulary has tokens that this one lacks
         cls.set_vocab = cls._set_vocab_gpt2
     try:
         with torch.inference_mode():
@@ -666,6 +687,8 @@ def make(name, out, with_llama_cpp):
         config["quantization_config"] = extra["f8_config"]
     if "ahead" in extra:
         tensors |= ahead_tensors(np.random.RandomState(seed), model.config, extra["ahead"])
+    if "guesses" in extra:
+        tensors |= guess_tensors(np.random.RandomState(seed), tensors, extra["guesses"])
     tensors |= spare_tensors(np.random.RandomState(seed), model.config, extra.get("spare", ()))
     if name == "falcon-7b": # llama.cpp's converter takes it as the number of KV heads; transformers does not look at it
         config["num_kv_heads"] = 1
