@@ -8,8 +8,8 @@
 //     test_bits --record FILE        writes the record, after a change that is meant to change logits
 //     test_bits --rows "CASE"        prints a hash of each row of one case, to find the first that differs
 //
-// HEARTH_BITS_WAYS is the number of ways in which a case is evaluated: 2, and one in slow builds. 0: one
-// way, in memory, for emulators, whose own memory counts against a budget.
+// HEARTH_BITS_WAYS is the number of ways in which a case is evaluated: one unless it is said, or 2 with
+// HEARTH_THOROUGH. 0: one way, in memory, for emulators, whose own memory counts against a budget.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,12 +32,7 @@
 #include "made_models.h"
 
 #define RECORD HEARTH_SOURCE_DIR "/tests/golden/bits.txt"
-// Each case is evaluated in that many ways; large models in half of them. Two let each two values meet.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
-#define USUAL_WAYS 1
-#else
-#define USUAL_WAYS 2
-#endif
+// In so many ways each two values meet. Large models are evaluated in half as many.
 #define WAYS_TO_COVER 2
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -915,7 +910,7 @@ static int prepare(void **state)
 int main(int argc, char **argv)
 {
     const char *ways = getenv("HEARTH_BITS_WAYS");
-    n_ways = ways ? atoi(ways) : USUAL_WAYS;
+    n_ways = ways ? atoi(ways) : is_thorough() ? WAYS_TO_COVER : 1;
     for (int i = 1; i < argc; i++)
         if (i + 1 < argc && !strcmp(argv[i], "--record"))
             record_to = argv[++i];

@@ -374,7 +374,7 @@ static void test_check(void **unused)
 // ---- sessions
 
 // All random operations together; more with the environment variable HEARTH_OPERATIONS.
-static int operations = SANITIZED ? 600 : 12000;
+static int operations = SANITIZED ? 600 : 6000;
 
 enum { S_SEQS = 5, S_CTX = 200, S_BATCH = 50, S_STEPS = 12 };
 
@@ -929,6 +929,8 @@ int main(int argc, char **argv)
     const char *n = getenv("HEARTH_OPERATIONS");
     if (n)
         operations = atoi(n);
+    else if (is_thorough())
+        operations *= 2;
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {

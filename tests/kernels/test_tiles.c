@@ -424,6 +424,9 @@ static float *evaluate(struct hearth_model *m, const struct golden *g, bool prom
 
 static void check_golden(const struct golden *g)
 {
+    static int n_seen;
+    if (n_seen++ % 2 && !is_thorough()) // test_engine takes all levels, too
+        return;
     struct hearth_model *m = NULL;
     struct hearth_model_params params = hearth_model_params_default();
     params.cpu = "c";

@@ -121,6 +121,16 @@ static inline int remove_folder(void **state)
     return rmdir(folder);
 }
 
+// ---- how much
+
+// Whether tests do all of what they do for each golden model; else some do a part for each, in turns, so that all of
+// it is done for some. Sanitizers and emulators are slow enough without it.
+static inline bool is_thorough(void)
+{
+    const char *thorough = getenv("HEARTH_THOROUGH");
+    return thorough && *thorough && strcmp(thorough, "0") != 0;
+}
+
 // ---- data from outside
 
 // The folder $HEARTH_TEST_DATA, or NULL: unset and empty mean the same, that there is none.
