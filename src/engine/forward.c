@@ -22,9 +22,10 @@ struct norm_job {
     float *h;        // [T x E]
     int first;       // row that task 0 stands for
     const int *from; // rows of x, where that is not the row of h; or NULL
+    float *stream;   // x where it becomes h times a number, which is what parts add to; or NULL
 };
 
-// h = norm(x)
+// h = norm(x); and maybe x = h times a number
 static void norm_task(void *arg, int task, int worker)
 {
     (void)worker;
@@ -40,13 +41,24 @@ static void norm_task(void *arg, int task, int worker)
         j->c->kernels->layer_norm(h, x, hearth_vector_of(j->w), hearth_vector_of(j->b), width, hp->norm_eps);
     else
         j->c->kernels->rms_norm(h, x, hearth_vector_of(j->w), width, hp->norm_eps);
+    if (!j->stream)
+        return;
+    float *stream = hearth_row_of(j->stream, row, hp->n_embd);
+    for (size_t i = 0; i < width; i++)
+        stream[i] = h[i] * hp->normed_scale;
 }
 
 // Rows of x, normed, to the same rows of h.
 static void norm(struct hearth_session *s, const struct hearth_weight *w, const struct hearth_weight *b,
                  struct hearth_rows rows)
 {
-    struct norm_job j = {&s->context, w, b, s->work.x, s->work.h, rows.first, NULL};
+    struct norm_job j = {.c = &s->context,
+                         .w = w,
+                         .b = b,
+                         .x = s->work.x,
+                         .h = s->work.h,
+                         .first = rows.first,
+                         .stream = s->model->hp.normed_scale > 0.0f ? s->work.x : NULL};
     hearth_parallel(&s->context, norm_task, &j, rows.n);
 }
 

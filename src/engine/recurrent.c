@@ -365,6 +365,67 @@ static void scan(struct job *j)
     hearth_parallel(w->c, scan_task, j, j->batch->n_seqs * r->n_heads * j->n_parts);
 }
 
+// ---- a scan alone. A row has each head's queries, keys and values side by side.
+
+// A head's inputs of a row, activated.
+static void activate_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_recurrent_work *w = j->work;
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const int row = task / r->n_heads, head = task % r->n_heads, width = 3 * r->dim;
+    if (!given_up(j))
+        w->c->kernels->activate(mixed_row(w, row) + head * width, (size_t)width, HEARTH_ACT_SILU);
+}
+
+// What of a head's state stays from one token to the next. Later layers forget less, the last one next to nothing.
+static float stays(const struct hearth_recurrent_work *w, int layer, int head)
+{
+    const double part = 1.0 - (double)layer / (w->c->hp->n_layer - 1) + 1e-5;
+    return hearth_exp(-(w->rates[head] * (float)part));
+}
+
+// Rows of a head's state, past all tokens of a sequence. What goes out takes the values' place.
+static void fixed_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_recurrent_work *w = j->work;
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const int part = task % j->n_parts, head = task / j->n_parts % r->n_heads,
+              seq = task / j->n_parts / r->n_heads;
+    const int first = part * PART, n = r->dim - first < PART ? r->dim - first : PART;
+    if (given_up(j))
+        return;
+    float *to;
+    const float *from = rows_of_state(j, seq, head, first, n, &to);
+    const float decay = stays(w, j->layer, head);
+    for (int i = 0; i < j->batch->counts[seq]; i++) {
+        float *q = mixed_row(w, row_of(j, seq, i)) + 3 * head * r->dim, *v = q + 2 * r->dim + first;
+        const struct hearth_delta d = {
+            .q = q, .k = q + r->dim, .dim = (size_t)r->dim, .decay = decay, .beta = 1.0f};
+        w->c->kernels->scan(v, to, from, v, (size_t)n, &d);
+        from = to;
+    }
+}
+
+// What all heads give of a row, normed together and times the gates.
+static void gate_fixed_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_recurrent_work *w = j->work;
+    const struct hearth_recurrence *r = &w->c->hp->recurrence;
+    const size_t dim = (size_t)r->dim, n = (size_t)r->n_values;
+    float *x = mixed_row(w, task), *gate = hearth_row_of(w->gate, task, r->n_values);
+    for (size_t head = 0; head < (size_t)r->n_heads; head++) // to the row's beginning
+        memmove(x + head * dim, x + (3 * head + 2) * dim, dim * sizeof *x);
+    w->c->kernels->rms_norm(x, x, hearth_vector_of(&w->c->weights->layers[j->layer].rec_norm), n,
+                            w->c->hp->norm_eps);
+    w->c->kernels->glu(gate, gate, x, n, HEARTH_ACT_SIGMOID);
+}
+
 // Each head's output of a row, normed and times its gate.
 static void gate_task(void *arg, int task, int worker)
 {
@@ -385,10 +446,11 @@ static void gate_task(void *arg, int task, int worker)
 
 // ---- inputs that are kept
 
-// Of a row, how many weights come beside what is mixed: of a scan, steps are among that.
+// Of a row, how many weights come beside what is mixed: of a scan, steps are among that, or there are none.
 static int weights_of(const struct hearth_recurrence *r)
 {
-    return r->kind == HEARTH_RECURRENCE_SCAN ? 0 : decays_of(r) + r->n_heads;
+    const bool scans = r->kind == HEARTH_RECURRENCE_SCAN || r->kind == HEARTH_RECURRENCE_FIXED;
+    return scans ? 0 : decays_of(r) + r->n_heads;
 }
 
 // A row's inputs, to or from their place.
@@ -443,6 +505,11 @@ static void change_states(struct job *j)
         hearth_parallel(w->c, conv_task, j, b->n_seqs * j->n_parts);
         return;
     }
+    if (r->kind == HEARTH_RECURRENCE_FIXED) {
+        hearth_parallel(w->c, activate_task, j, b->n * r->n_heads);
+        hearth_parallel(w->c, fixed_task, j, b->n_seqs * r->n_heads * j->n_parts);
+        return;
+    }
     hearth_parallel(w->c, prepare_task, j,
                     b->n_seqs * (2 * r->n_keys + r->n_heads) + b->n * (r->each ? r->n_heads : 1));
     hearth_parallel(w->c, delta_task, j, b->n_seqs * r->n_heads * j->n_parts);
@@ -457,6 +524,8 @@ void hearth_recurrent_mix(struct hearth_recurrent_work *w, const struct hearth_b
     const struct hearth_recurrence *r = &w->c->hp->recurrence;
     if (r->kind == HEARTH_RECURRENCE_SCAN)
         hearth_parallel(w->c, gate_scan_task, &j, b->n * r->n_keys);
+    else if (r->kind == HEARTH_RECURRENCE_FIXED)
+        hearth_parallel(w->c, gate_fixed_task, &j, b->n);
     else if (!is_alone(r))
         hearth_parallel(w->c, gate_task, &j, b->n);
 }
@@ -514,9 +583,10 @@ void hearth_recurrent_project(struct hearth_recurrent_work *w, struct hearth_row
         products[2] = (struct hearth_product){
             .w = l->rec_both, .out = hearth_row_of(w->both, rows.first, 2 * r->n_heads), .n = rows.n};
     hearth_matmul(w->matmul, rows.phase, products,
-                  r->kind != HEARTH_RECURRENCE_DELTA ? 1
-                  : both                             ? 3
-                                                     : 4,
+                  r->kind == HEARTH_RECURRENCE_FIXED   ? 2
+                  : r->kind != HEARTH_RECURRENCE_DELTA ? 1
+                  : both                               ? 3
+                                                       : 4,
                   h + (size_t)rows.first * (size_t)w->c->hp->n_embd, rows.n);
 }
 
@@ -542,10 +612,11 @@ void hearth_recurrent_lay_out(struct hearth_recurrent_work *w, int max_rows, int
         return;
     w->mixed = hearth_arena_take_rows(a, t, steps, (size_t)r->n_in * f32);
     w->gate = hearth_arena_take_rows(a, t, steps, out * f32);
-    w->decay = hearth_arena_take_rows(a, heads ? t : 0, steps, (size_t)decays_of(r) * f32);
+    const bool fixed = r->kind == HEARTH_RECURRENCE_FIXED, weighs = heads && !fixed;
+    w->decay = hearth_arena_take_rows(a, weighs ? t : 0, steps, (size_t)decays_of(r) * f32);
     w->low_fade = hearth_arena_take_rows(a, r->low ? t : 0, steps, dim * f32);
     w->low_gate = hearth_arena_take_rows(a, r->low ? t : 0, steps, dim * f32);
-    w->beta = hearth_arena_take_rows(a, heads ? t : 0, steps, heads * f32);
+    w->beta = hearth_arena_take_rows(a, weighs ? t : 0, steps, heads * f32);
     w->both = hearth_arena_take_rows(a, r->grouped && r->kind == HEARTH_RECURRENCE_DELTA ? t : 0, steps,
                                      2 * heads * f32);
     w->max_kept = max_steps > max_seqs ? max_steps : 0;
@@ -554,6 +625,7 @@ void hearth_recurrent_lay_out(struct hearth_recurrent_work *w, int max_rows, int
     w->kept_weights = hearth_arena_take(a, kept, (size_t)weights_of(r) * f32);
     w->norm_q = hearth_arena_take(a, dim, f32);
     w->norm_k = hearth_arena_take(a, dim, f32);
+    w->rates = hearth_arena_take(a, fixed ? heads : 0, f32);
 }
 
 // RMSNorm divides by the root of the mean of squares; the length is wanted.
@@ -564,4 +636,6 @@ void hearth_recurrent_init(struct hearth_recurrent_work *w)
         w->norm_q[i] = (float)(1.0 / r->dim);
         w->norm_k[i] = (float)(1.0 / sqrt(r->dim));
     }
+    for (int i = 0; r->kind == HEARTH_RECURRENCE_FIXED && i < r->n_heads; i++)
+        w->rates[i] = (float)exp2(-8.0 * (i + 1) / r->n_heads);
 }

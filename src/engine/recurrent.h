@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Layers that do not attend, but know of the tokens before a state of a fixed size (states.h): a short
 // convolution over neighbouring tokens, then the gated delta rule, or a scan; or the convolution alone, with
-// gates.
+// gates; or a scan alone, which forgets at rates that no token changes.
 //
 // A sequence's tokens change its state one after the other, in the same order of operations in prompts and in
 // steps. So micro-batches, batch-mates and threads change no bit. Threads share heads, and the rows of their
@@ -29,6 +29,7 @@ struct hearth_recurrent_work {
     float *kept_mixed;      // [layers x max_kept x I]
     float *kept_weights;    // [layers x max_kept x H + H, or W + H] those of decay and beta, or of both
     float *norm_q, *norm_k; // [dim] the same number: what makes of RMSNorm the norm that is wanted
+    float *rates;           // [H] how fast heads forget, where no token changes it, in the first layer
 };
 
 // The caller sets c, states (open) and matmul. Nothing where the model has no such layers. Inputs are kept where there

@@ -269,6 +269,7 @@ struct hearth_arch {
     float rope_theta_window; // as in struct hearth_hparams, unless the file has another
     bool window_rotation;    // layers with a window have a rotation of their own: the file says its base
     bool narrow_values;      // values may be smaller than keys, and have a scale
+    bool normed_stream;      // residual_scale is normed_scale as in struct hearth_hparams: files must say it
     bool rot_half;           // without a window half as many elements rotate as the file says
     bool gates_softplus;     // as in struct hearth_hparams
     bool limits;             // activated gates may have limits,
@@ -289,11 +290,12 @@ struct hearth_arch {
     enum hearth_recurrence_kind recurrence; // of the layers that do not attend
     bool rec_grouped, rec_each, rec_beside; // as in struct hearth_recurrence
     bool rec_sigmoid, rec_floor;            // same; of the latter the file says the number
-    float latent_eps;                       // as in struct hearth_latent; 0: that of all norms
-    bool attn_gated;                        // as in struct hearth_hparams
-    bool one_part;                          // same
-    bool streams;                  // there are several, positions are chosen, and n-grams may feed a layer
-    bool any_eps;                  // files may have layer_norm_epsilon alone, which is RMSNorm's then
+    int rec_interval; // of so many layers the last one attends, where the file does not say it; 0: of 4
+    float latent_eps; // as in struct hearth_latent; 0: that of all norms
+    bool attn_gated;  // as in struct hearth_hparams
+    bool one_part;    // same
+    bool streams;     // there are several, positions are chosen, and n-grams may feed a layer
+    bool any_eps;     // files may have layer_norm_epsilon alone, which is RMSNorm's then
     enum hearth_choosing choosing; // which positions are attended to
     bool choice_halves,
         choice_shared; // as in struct hearth_chooser; of the latter files say which layers choose
@@ -316,14 +318,14 @@ extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_apertus, hearth_a
     hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe, hearth_arch_hunyuan_vl, hearth_arch_hy_v3,
     hearth_arch_internlm2, hearth_arch_jais2, hearth_arch_kimi_linear, hearth_arch_laguna, hearth_arch_lfm2,
     hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_llama4, hearth_arch_maincoder, hearth_arch_mimo2,
-    hearth_arch_minicpm, hearth_arch_minicpm3, hearth_arch_minimax_m2, hearth_arch_minimax_m3,
-    hearth_arch_mistral3, hearth_arch_mistral4, hearth_arch_nemotron, hearth_arch_nemotron_h,
-    hearth_arch_nemotron_h_moe, hearth_arch_olmo2, hearth_arch_olmoe, hearth_arch_opt, hearth_arch_orion,
-    hearth_arch_pangu_embedded, hearth_arch_phi2, hearth_arch_phi3, hearth_arch_qwen2, hearth_arch_qwen2moe,
-    hearth_arch_qwen2vl, hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe,
-    hearth_arch_qwen3next, hearth_arch_qwen3vl, hearth_arch_qwen3vlmoe, hearth_arch_qwen4exp,
-    hearth_arch_seed_oss, hearth_arch_smallthinker, hearth_arch_smollm3, hearth_arch_stablelm,
-    hearth_arch_starcoder2, hearth_arch_step35, hearth_arch_xverse;
+    hearth_arch_minicpm, hearth_arch_minicpm3, hearth_arch_minimax_01, hearth_arch_minimax_m2,
+    hearth_arch_minimax_m3, hearth_arch_mistral3, hearth_arch_mistral4, hearth_arch_nemotron,
+    hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe, hearth_arch_olmo2, hearth_arch_olmoe, hearth_arch_opt,
+    hearth_arch_orion, hearth_arch_pangu_embedded, hearth_arch_phi2, hearth_arch_phi3, hearth_arch_qwen2,
+    hearth_arch_qwen2moe, hearth_arch_qwen2vl, hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe,
+    hearth_arch_qwen3moe, hearth_arch_qwen3next, hearth_arch_qwen3vl, hearth_arch_qwen3vlmoe,
+    hearth_arch_qwen4exp, hearth_arch_seed_oss, hearth_arch_smallthinker, hearth_arch_smollm3,
+    hearth_arch_stablelm, hearth_arch_starcoder2, hearth_arch_step35, hearth_arch_xverse;
 
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);

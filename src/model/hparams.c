@@ -234,6 +234,8 @@ static int read_scales(const struct reader *r, const struct hearth_arch *arch, s
     float logits = 1.0f;
     if (arch->narrow_values)
         return read_float(r, "attention.value_scale", false, 1e-6f, 1e6f, &hp->value_scale);
+    if (arch->normed_stream)
+        return read_float(r, "residual_scale", true, 1e-6f, 1e6f, &hp->normed_scale);
     if (!arch->scales)
         return HEARTH_OK;
     if (arch->scale_base) {

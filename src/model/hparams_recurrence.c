@@ -54,12 +54,13 @@ int hearth_kv_heads_read(const struct reader *r, const struct hearth_arch *arch,
 }
 
 // The layers that attend: every n-th, or those that the file says.
-static int read_recurrent_layers(const struct reader *r, struct hearth_hparams *hp)
+static int read_recurrent_layers(const struct reader *r, const struct hearth_arch *arch,
+                                 struct hearth_hparams *hp)
 {
     const struct key key = key_of(r, "attention.recurrent_layers");
     const struct hearth_gguf_kv *kv = hearth_gguf_find(r->g, key.text);
     struct hearth_recurrence *rec = &hp->recurrence;
-    int interval = 4;
+    int interval = arch->rec_interval ? arch->rec_interval : 4;
     if (kv && (kv->type != HEARTH_GGUF_ARRAY || kv->strings || kv->count < (uint64_t)hp->n_layer))
         return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s must say it of each layer",
                            hearth_gguf_path(r->g), key.text);
@@ -151,6 +152,23 @@ static int read_conv(const struct reader *r, struct hearth_hparams *hp)
     return read_range(r, "shortconv.l_cache", true, 2, 16, &rec->n_taps);
 }
 
+// The sizes of a scan alone: heads are those of attention.
+static int read_fixed(const struct reader *r, struct hearth_hparams *hp)
+{
+    struct hearth_recurrence *rec = &hp->recurrence;
+    if (hp->head_dim % 16)
+        return hearth_fail(
+            r->err, HEARTH_E_UNSUPPORTED,
+            "%s: heads of %d elements (attention.key_length) are not supported, only multiples of 16",
+            hearth_gguf_path(r->g), hp->head_dim);
+    rec->n_taps = 1;
+    rec->dim = rec->state = hp->head_dim;
+    rec->n_keys = rec->n_heads = hp->n_head;
+    rec->n_values = rec->n_heads * rec->dim;
+    rec->n_in = 3 * rec->n_values;
+    return HEARTH_OK;
+}
+
 // The sizes of a scan. Which layers have one, the heads of keys have said.
 static int read_scan(const struct reader *r, struct hearth_hparams *hp)
 {
@@ -193,8 +211,9 @@ int hearth_recurrence_read(const struct reader *r, const struct hearth_arch *arc
     hp->gates_softplus = arch->gates_softplus;
     if (kind == HEARTH_RECURRENCE_NONE)
         return HEARTH_OK;
-    const bool by_interval = kind == HEARTH_RECURRENCE_DELTA && !arch->rec_each;
-    const int rc = by_interval ? read_recurrent_layers(r, hp) : HEARTH_OK;
+    const bool by_interval =
+        kind == HEARTH_RECURRENCE_FIXED || (kind == HEARTH_RECURRENCE_DELTA && !arch->rec_each);
+    const int rc = by_interval ? read_recurrent_layers(r, arch, hp) : HEARTH_OK;
     hp->recurrence.beside = arch->rec_beside;
     for (int i = 0; i < hp->n_layer && arch->rec_beside; i++, hp->recurrence.n_layers++)
         hp->recurrence.layers[i / 64] |= UINT64_C(1) << (i % 64);
@@ -206,5 +225,6 @@ int hearth_recurrence_read(const struct reader *r, const struct hearth_arch *arc
     return arch->rec_each                    ? read_delta_each(r, arch, hp)
            : kind == HEARTH_RECURRENCE_DELTA ? read_delta(r, hp)
            : kind == HEARTH_RECURRENCE_SCAN  ? read_scan(r, hp)
+           : kind == HEARTH_RECURRENCE_FIXED ? read_fixed(r, hp)
                                              : read_conv(r, hp);
 }

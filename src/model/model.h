@@ -240,17 +240,19 @@ enum hearth_recurrence_kind {
     HEARTH_RECURRENCE_NONE,
     HEARTH_RECURRENCE_DELTA, // a short convolution, then the gated delta rule: arXiv 2412.06464
     HEARTH_RECURRENCE_CONV,  // a short convolution alone, with a gate before it and one behind it
-    HEARTH_RECURRENCE_SCAN   // a short convolution, then a scan whose states fade: arXiv 2405.21060 (Mamba-2)
+    HEARTH_RECURRENCE_SCAN,  // a short convolution, then a scan whose states fade: arXiv 2405.21060 (Mamba-2)
+    HEARTH_RECURRENCE_FIXED // a scan alone, whose states fade at rates that no token changes: arXiv 2501.08313
 };
 
 struct hearth_recurrence {
     enum hearth_recurrence_kind kind;
     int n_taps;          // of the convolution: the token and n_taps - 1 before it
     int n_in;            // elements that are projected: delta, the channels; conv, gate, gate, channels;
-                         // scan, the gates of values, channels (values, keys, queries), a step for each head
-    int n_channels;      // of the convolution
+                         // scan, the gates of values, channels (values, keys, queries), a step for each head;
+                         // fixed, each head's queries, keys and values
+    int n_channels;      // of the convolution; 0: there is none
     int n_values;        // elements that go out: n_heads * dim, or the channels
-    int n_keys, n_heads; // delta, scan: heads of queries and keys, and of values: a multiple
+    int n_keys, n_heads; // but of conv: heads of queries and keys, and of values: a multiple
     bool grouped;        // those of values that share one of keys lie side by side
     bool sigmoid;        // what gates heads' outputs; else SiLU
     bool each;           // delta: each key fades at a rate of its own; as many heads of keys as of values
@@ -387,6 +389,7 @@ struct hearth_hparams {
     float embd_scale;     // embeddings are multiplied by this
     float attn_scale;     // products of queries and keys by this
     float residual_scale; // what attention and feed-forward part add by this
+    float normed_scale;   // above 0: they add to what they read, normed, times this, in place of the stream
     float logit_scale;    // and logits by this
     float logit_cap;      // logits x become cap * tanh(x / cap); 0: they stay
     float score_cap;      // so do scaled scores of attention

@@ -16,7 +16,7 @@ for file in "$golden"/*.gguf; do
         exaone4 | falcon | falcon-h1 | gemma | gemma2 | gemma3 | gemma4 | glm-dsa | glm4 | glm4moe | gpt-oss | \
         gptneox | granite | granitehybrid | granitemoe | hunyuan-dense | hunyuan-moe | hunyuan_vl | hy_v3 | internlm2 | \
         jais2 | kimi-linear | laguna | lfm2 | lfm2moe | llama | llama4 | maincoder | mimo2 | minicpm | minicpm3 | \
-        minimax-m2 | minimax-m3 | mistral3 | mistral4 | nemotron | nemotron_h | nemotron_h_moe | olmo2 | olmoe | opt | \
+        minimax-01 | minimax-m2 | minimax-m3 | mistral3 | mistral4 | nemotron | nemotron_h | nemotron_h_moe | olmo2 | olmoe | opt | \
         orion | pangu-embedded | phi2 | phi3 | qwen2 | qwen2moe | qwen2vl | qwen3 | qwen35 | qwen35moe | qwen3moe | \
         qwen3next | qwen3vl | qwen3vlmoe | qwen4exp | seed_oss | smallthinker | smollm3 | stablelm | starcoder2 | \
         step35 | xverse) ;;

@@ -375,7 +375,7 @@ static void test_texts(void **state)
                                         "opt.Q8_0",           "deepseek-v3.Q8_0", "qwen35.Q8_0",
                                         "qwen3next.Q8_0",     "lfm2moe.Q8_0",     "nemotron-h-moe.Q8_0",
                                         "kimi-delta.Q8_0",    "falcon-h.Q8_0",    "qwen35-next.Q8_0",
-                                        "glm-lite-next.Q8_0", "ling3.Q8_0"};
+                                        "glm-lite-next.Q8_0", "ling3.Q8_0",       "minimax-text.Q8_0"};
     uint64_t came_true = 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct golden g = {0};

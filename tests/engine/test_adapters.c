@@ -256,6 +256,7 @@ static const struct made kinds[] = {
     {.arch = "deepseek2", .two_step_q = true},
     {.arch = "deepseek32", .experts = true, .two_step_q = true},
     {.arch = "minimax-m3", .experts = true},
+    {.arch = "minimax-01", .experts = true},
 };
 
 static void check_merged(const struct made *kind)

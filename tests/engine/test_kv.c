@@ -741,6 +741,8 @@ static void test_sessions(void **unused)
     play(&(struct made){.arch = "deepseek4", .experts = true, .blocks = {128, 4}}, 450, 0, 10);
     play(&(struct made){.arch = "deepseek4", .experts = true, .blocks = {64, 4}}, 0, S_SEQS + 1, 5);
     play(&(struct made){.arch = "minimax-m3", .experts = true}, 500, 0, 10);
+    play(&(struct made){.arch = "minimax-01", .experts = true}, 500, 0, 10);
+    play(&(struct made){.arch = "minimax-01", .experts = true}, 0, S_SEQS + 1, 5);
     assert_true(sum.evaluated > sum.operations / (SANITIZED ? 60 : 20));
     printf("%d cut\n", sum.cut);
     assert_true(sum.cut > 0);

@@ -289,6 +289,8 @@ static const struct made models[] = {
              {"swiglu_clamp_exp", 'd', 0, NULL},
              {"expert_shared_feed_forward_length", 'u', MADE_F_SHARED, NULL}}},
     {.arch = "bailingmoe3", .experts = true, .two_step_q = true},
+    {.arch = "minimax-01", .experts = true},
+    {.arch = "minimax-01", .experts = true, .set = {{"rope.dimension_count", 'u', 4, NULL}}},
     {.arch = "minimax-m2", .experts = true, .set = {{"rope.dimension_count", 'u', 4, NULL}}},
     {.arch = "minimax-m3",
      .experts = true,

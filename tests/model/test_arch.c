@@ -285,6 +285,26 @@ static void test_tensors(void **state)
             refused(&made, HEARTH_E_FORMAT, strstr(name, "ffn_down_t") ? "ffn_down" : name);
         }
     }
+    // Files need not say that of eight layers one attends: of four none does then.
+    refused(&(struct made){.arch = "minimax-01",
+                           .experts = true,
+                           .without = "full_attention_interval",
+                           .set = {{"block_count", 'u', 4, NULL}}},
+            HEARTH_E_UNSUPPORTED, "no layer has attention");
+    refused(&(struct made){.arch = "minimax-01", .experts = true, .without = "residual_scale"},
+            HEARTH_E_FORMAT, "residual_scale");
+    refused(
+        &(struct made){.arch = "minimax-01", .experts = true, .set = {{"residual_scale", 'f', NAN, NULL}}},
+        HEARTH_E_FORMAT, "residual_scale");
+    refused(&(struct made){.arch = "minimax-01",
+                           .experts = true,
+                           .set = {{"attention.key_length", 'u', 24, NULL},
+                                   {"attention.value_length", 'u', 24, NULL}}},
+            HEARTH_E_UNSUPPORTED, "multiples of 16");
+    refused(&(struct made){.arch = "minimax-01",
+                           .experts = true,
+                           .set = {{"attention.recurrent_layers", 'u', 1, NULL}}},
+            HEARTH_E_FORMAT, "say it of each layer");
     refused(&(struct made){.arch = "opt", .without = "position_embd.weight"}, HEARTH_E_FORMAT,
             "position_embd");
 }

@@ -115,6 +115,12 @@ static inline bool made_is_beside(const struct made *made)
     return arch && arch->rec_beside;
 }
 
+// Whether heads' states fade at rates that no token changes. Heads of all layers are as large then.
+static inline bool made_is_fixed(const struct made *made)
+{
+    return made_recurrence(made) == HEARTH_RECURRENCE_FIXED;
+}
+
 static inline bool made_is_scan(const struct made *made)
 {
     return made_recurrence(made) == HEARTH_RECURRENCE_SCAN;
@@ -172,7 +178,9 @@ static inline bool made_is_gemma4(const struct made *made)
 static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim, int layer)
 {
     const bool two_kinds = made_is_gemma4(made) && !made->borrows, windowed = two_kinds && layer > 0;
-    const uint64_t head = (uint64_t)(windowed ? MADE_E / MADE_HEADS / 2 : MADE_E / MADE_HEADS);
+    const uint64_t head = (uint64_t)(made_is_fixed(made) ? MADE_REC_DIM
+                                     : windowed          ? MADE_E / MADE_HEADS / 2
+                                                         : MADE_E / MADE_HEADS);
     const bool fewer = (two_kinds && !windowed) || made_blends(made);
     const uint64_t kv_heads = (uint64_t)(fewer ? MADE_KV_HEADS - 1 : MADE_KV_HEADS);
     switch (dim) {
@@ -226,6 +234,8 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim, in
     case HEARTH_DIM_Q_TWICE:
         return 2 * MADE_E;
     case HEARTH_DIM_REC_IN:
+        if (made_is_fixed(made))
+            return 3 * MADE_HEADS * MADE_REC_DIM;
         if (made_is_scan(made))
             return MADE_REC_HEADS * MADE_REC_DIM + made_channels() + MADE_REC_HEADS;
         return made_is_conv(made) ? 3 * MADE_E : (2 * MADE_REC_KEYS + MADE_REC_HEADS) * MADE_REC_DIM;
@@ -236,7 +246,7 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim, in
     case HEARTH_DIM_REC_TAPS:
         return MADE_REC_TAPS;
     case HEARTH_DIM_REC_VALUES:
-        if (made_is_each(made))
+        if (made_is_each(made) || made_is_fixed(made))
             return MADE_HEADS * MADE_REC_DIM;
         return made_is_conv(made) ? MADE_E : MADE_REC_HEADS * MADE_REC_DIM;
     case HEARTH_DIM_REC_HEADS:
@@ -655,6 +665,13 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
          i++)
         if (!made_sets(made, delta[i].key) && !made_is_each(made))
             made_put_kv(w, made, delta[i]);
+    const struct made_kv fixed[] = {{"full_attention_interval", 'u', 2, NULL},
+                                    {"residual_scale", 'f', 1.5, NULL},
+                                    {"attention.key_length", 'u', MADE_REC_DIM, NULL},
+                                    {"attention.value_length", 'u', MADE_REC_DIM, NULL}};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed && made_is_fixed(made); i++)
+        if (!made_sets(made, fixed[i].key))
+            made_put_kv(w, made, fixed[i]);
     const struct made_kv fades[] = {{"ssm.conv_kernel", 'u', MADE_REC_TAPS, NULL},
                                     {"kda.head_dim", 'u', MADE_REC_DIM, NULL}};
     for (size_t i = 0; i < sizeof fades / sizeof *fades && made_is_each(made); i++)

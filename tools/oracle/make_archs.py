@@ -22,6 +22,7 @@ import archs_dsa
 import archs_experts
 import archs_kimi
 import archs_mamba
+import archs_minimax
 import archs_nextn
 import archs_qwen4
 import archs_vision
@@ -298,8 +299,8 @@ MODELS |= {"mistral4": (
 )}  # fmt: skip
 MODELS |= archs_dsa.models(LATENT, GROUPED, YARN, HALF, 2 * TEXT)
 MODELS |= archs_experts.models(TEXT, GROUPED, PLAIN)
-MODELS |= archs_mamba.MODELS | archs_kimi.MODELS | archs_deepseek4.MODELS | archs_qwen4.models(DELTA, TEXT)
-HYBRIDS = {arch: module for module in (archs_mamba, archs_kimi, archs_deepseek4) for arch in module.ARCHS}
+MODELS |= archs_mamba.MODELS | archs_kimi.MODELS | archs_minimax.MODELS | archs_deepseek4.MODELS | archs_qwen4.models(DELTA, TEXT)
+HYBRIDS = {arch: module for module in (archs_mamba, archs_kimi, archs_minimax, archs_deepseek4) for arch in module.ARCHS}
 MODELS |= archs_vision.models(TEXT, GROUPED, PLAIN)
 MODELS |= archs_dense.models(TEXT, OTHER, GROUPED, WINDOWS, PLAIN, YARN)
 
