@@ -89,6 +89,8 @@ static void activate_task(void *arg, int task, int worker)
     }
     if (gate_b)
         c->kernels->add(gate, gate_b + j->at, j->n);
+    if (hearth_cuts_gates(c->hp, j->p->layer)) // such models have no packs: there are all
+        hearth_cut_gates(gate, j->n, c->hp->gate_cut);
     const struct hearth_limit limit = hearth_limit_of(c->hp, j->p->layer, c->hp->n_expert != 0);
     if (c->probes->on_gates)
         glu_and_keep(c, gate, up, j->n, limit);

@@ -73,7 +73,9 @@ static void enter_attention(struct hearth_session *s, struct hearth_rows rows, i
                                        .fn = &w->attn_mix,
                                        .base = &w->attn_mix_b,
                                        .scale = &w->attn_mix_scale};
-    if (s->model->hp.streams.n)
+    if (s->model->hp.streams.predicts)
+        hearth_predict(&s->work.predict, rows, layer, s->work.x, s->work.h);
+    else if (s->model->hp.streams.n)
         hearth_streams_mix(&s->work.streams, rows, &mixer, s->work.x, NULL, s->work.h);
     else
         norm(s, &w->attn_norm, &w->attn_norm_b, rows);
@@ -445,6 +447,10 @@ static void attend_in_series(struct hearth_session *s, struct hearth_rows rows, 
 {
     const struct hearth_layer *w = &s->context.weights->layers[layer];
     attend(s, rows, layer, s->work.h);
+    if (s->model->hp.streams.predicts) {
+        hearth_predict_go_on(&s->work.predict, rows, layer, s->work.x, s->work.h);
+        return;
+    }
     add(s, s->work.h, &w->attn_out_b, &w->attn_post_norm, NULL, rows);
     if (hearth_feeds(&s->model->hp, layer))
         enter_ffn(s, rows, layer);
@@ -532,10 +538,15 @@ static void take_from_tokens(struct hearth_session *s, struct hearth_rows rows, 
                                  .n = rows.n};
     struct job j = {s, rows, layer};
     static const struct hearth_weight no_bias;
-    hearth_matmul(&s->work.matmul, rows.phase, &in, 1, hearth_row_of(s->work.x, rows.first, n_embd), rows.n);
+    const bool predicts = s->model->hp.streams.predicts;
+    hearth_matmul(&s->work.matmul, rows.phase, &in, 1,
+                  hearth_row_of(predicts ? s->work.h : s->work.x, rows.first, n_embd), rows.n);
     hearth_parallel(&s->context, token_task, &j, rows.n);
     hearth_matmul(&s->work.matmul, rows.phase, &out, 1, gate, rows.n);
-    add(s, s->work.h, &no_bias, &w->token_post_norm, &w->output_scale, rows);
+    if (predicts)
+        hearth_predict_take(&s->work.predict, rows, layer, s->work.h, s->work.x);
+    else
+        add(s, s->work.h, &no_bias, &w->token_post_norm, &w->output_scale, rows);
 }
 
 // What tokens learn of one another: x += attention(norm(x)), or the same of a recurrence; h = norm(x).
@@ -569,11 +580,16 @@ static void feed(struct hearth_session *s, int layer)
     for (int i = 0; i < b->n_classes && !hearth_mixes(&s->model->hp, layer); i++)
         norm(s, &w->ffn_norm, &w->ffn_norm_b, b->classes[i]);
     hearth_ffn(&s->work.ffn, b->classes, b->n_classes, layer, s->work.h,
-               s->model->hp.streams.n ? s->work.streams.mean : s->work.x);
+               s->model->hp.streams.predicts ? s->work.predict.now
+               : s->model->hp.streams.n      ? s->work.streams.mean
+                                             : s->work.x);
     if (s->model->hp.parallel)
         add(s, s->work.branch, &w->attn_out_b, &w->attn_post_norm, NULL, all);
     const bool gives = s->model->hp.n_embd_layer != 0;
-    add(s, s->work.h, &w->ffn_down_b, &w->ffn_post_norm, gives ? NULL : &w->output_scale, all);
+    for (int i = 0; i < b->n_classes && s->model->hp.streams.predicts; i++)
+        hearth_predict_correct(&s->work.predict, b->classes[i], layer, s->work.x, s->work.h);
+    if (!s->model->hp.streams.predicts)
+        add(s, s->work.h, &w->ffn_down_b, &w->ffn_post_norm, gives ? NULL : &w->output_scale, all);
     for (int i = 0; i < b->n_classes && gives; i++)
         take_from_tokens(s, b->classes[i], layer);
 }
@@ -634,7 +650,10 @@ static void embed_task(void *arg, int task, int worker)
         embed(&s->context.weights->position_embd, s->batch.rows[row].pos + hp->pos_offset, h);
         s->model->kernels.add(x, h, (size_t)hp->n_embd);
     }
-    hearth_streams_begin(hp, x);
+    if (hp->streams.predicts) // the others are made of it
+        memcpy(hearth_row_of(s->work.h, row, hp->n_embd), x, (size_t)hp->n_embd * sizeof *x);
+    else
+        hearth_streams_begin(hp, x);
 }
 
 // One token's position as a rotation, or two, where windows have their own.
@@ -674,7 +693,7 @@ static void token_layers_task(void *arg, int task, int worker)
         given[i] = fmaf(own[i], root, given[i]) * half;
 }
 
-// Once the rows' embeddings are there: what their tokens give each layer.
+// Once the rows' embeddings are there: what their tokens give each layer, and streams that are made of them.
 static void give_layers(struct hearth_session *s)
 {
     const int n_embd = s->model->hp.n_embd, all = s->model->hp.n_embd_layer * s->model->hp.n_layer;
@@ -686,8 +705,11 @@ static void give_layers(struct hearth_session *s)
         struct hearth_product in = {.w = s->context.weights->token_layers_in,
                                     .out = hearth_row_of(s->work.token_layers, rows.first, all),
                                     .n = rows.n};
-        hearth_matmul(&s->work.matmul, rows.phase, &in, 1, hearth_row_of(s->work.x, rows.first, n_embd),
-                      rows.n);
+        const bool predicts = s->model->hp.streams.predicts;
+        hearth_matmul(&s->work.matmul, rows.phase, &in, 1,
+                      hearth_row_of(predicts ? s->work.h : s->work.x, rows.first, n_embd), rows.n);
+        if (predicts)
+            hearth_predict_begin(&s->work.predict, rows, s->work.h, s->work.x);
     }
     hearth_parallel(&s->context, token_layers_task, &j, s->batch.n);
 }
@@ -910,6 +932,10 @@ void hearth_forward_norm(struct hearth_session *s, const int *wanted, int n)
                                        .base = &w->output_mix_b,
                                        .scale = &w->output_mix_scale,
                                        .last = true};
+    if (s->model->hp.streams.predicts) {
+        hearth_predict_end(&s->work.predict, wanted, n, s->work.x, s->work.h);
+        return;
+    }
     if (s->model->hp.streams.n) { // wanted rows of both classes are not apart
         hearth_streams_mix(&s->work.streams, (struct hearth_rows){0, n, HEARTH_PHASE_STEP}, &mixer, s->work.x,
                            wanted, s->work.h);

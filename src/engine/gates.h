@@ -33,6 +33,27 @@ static inline void hearth_glu_within(const struct hearth_kernels *kernels, float
     }
 }
 
+// The sum of eight, of which each is that of every eighth element, in ascending order.
+static inline double hearth_sum_eight(const double *sums)
+{
+    return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+}
+
+// gate = max(0, gate - (mean + by * deviation)), of all gates of a token; sums are of f64.
+static inline void hearth_cut_gates(float *gate, size_t n, float by)
+{
+    double sums[8] = {0}, squares[8] = {0};
+    for (size_t i = 0; i < n; i++)
+        sums[i % 8] += (double)gate[i];
+    const double mean = hearth_sum_eight(sums) / (double)n;
+    for (size_t i = 0; i < n; i++)
+        squares[i % 8] += ((double)gate[i] - mean) * ((double)gate[i] - mean);
+    const double deviation = sqrt(hearth_sum_eight(squares) / (double)n);
+    const float least = (float)(mean + deviation * (double)by);
+    for (size_t i = 0; i < n; i++)
+        gate[i] = gate[i] > least ? gate[i] - least : 0.0f;
+}
+
 // x = cap * tanh(by x / cap), where tanh(y) = 2 sigmoid(2 y) - 1
 static inline void hearth_soft_cap(const struct hearth_kernels *kernels, float *x, size_t n, float by,
                                    float cap)

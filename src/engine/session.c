@@ -223,6 +223,7 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     hearth_attention_lay_out(&w->attention, s->limits.max_rows, s->limits.max_steps, a);
     hearth_latent_lay_out(&w->latent, s->limits.max_rows, s->limits.max_steps, a);
     hearth_recurrent_lay_out(&w->recurrent, s->limits.max_rows, s->limits.max_steps, s->limits.max_seqs, a);
+    hearth_predict_lay_out(&w->predict, s->limits.max_rows, s->limits.max_steps, a);
     hearth_streams_lay_out(&w->streams, s->limits.max_rows, s->limits.max_steps, a);
     w->one_vector.ones = w->ones;
     hearth_one_vector_lay_out(&w->one_vector, s->limits.max_rows, s->limits.max_steps, a);
@@ -251,10 +252,10 @@ static void connect(struct hearth_session *s)
                                          .deferred = &s->deferred,
                                          .probes = &s->probes};
     w->matmul.c = w->attention.c = w->latent.c = w->recurrent.c = w->ffn.c = w->ffn.moe.c = w->ffn.sparse.c =
-        w->streams.c = w->choose.c = w->grams.c = w->blend.c = w->one_vector.c = c;
+        w->streams.c = w->predict.c = w->choose.c = w->grams.c = w->blend.c = w->one_vector.c = c;
     w->attention.matmul = w->latent.matmul = w->recurrent.matmul = w->ffn.matmul = w->ffn.moe.matmul =
-        w->ffn.sparse.matmul = w->streams.matmul = w->choose.matmul = w->grams.matmul = w->blend.matmul =
-            w->one_vector.matmul = &w->matmul;
+        w->ffn.sparse.matmul = w->streams.matmul = w->predict.matmul = w->choose.matmul = w->grams.matmul =
+            w->blend.matmul = w->one_vector.matmul = &w->matmul;
     w->attention.kv = w->choose.kv = w->grams.kv = w->blend.kv = &s->kv;
     w->attention.choose = &w->choose;
     w->attention.blend = &w->blend;
@@ -421,7 +422,8 @@ static void fill_stats(struct hearth_session *s)
     uint64_t bytes = weight_bytes(&w->output) + weight_bytes(&w->output_norm) + w->token_embd.stride +
                      w->position_embd.stride + w->token_layers.stride + weight_bytes(&w->token_layers_in) +
                      weight_bytes(&w->output_mix_down) + weight_bytes(&w->output_mix_up) +
-                     weight_bytes(&w->output_mix) + w->gram_table.stride * (uint64_t)m->hp.grams.n;
+                     weight_bytes(&w->output_mix) + weight_bytes(&w->streams_in) +
+                     weight_bytes(&w->streams_out) + w->gram_table.stride * (uint64_t)m->hp.grams.n;
     for (int i = 0; i < m->hp.n_layer; i++)
         bytes += layer_bytes(s, i);
     s->stats.weight_bytes_per_step = bytes;

@@ -14,6 +14,7 @@
 #include "engine/latent.h"
 #include "engine/one_vector.h"
 #include "engine/placement.h"
+#include "engine/predict.h"
 #include "engine/recurrent.h"
 #include "engine/streams.h"
 
@@ -44,6 +45,7 @@ struct hearth_work {
     struct hearth_latent_work latent;
     struct hearth_recurrent_work recurrent;
     struct hearth_streams_work streams;
+    struct hearth_predict_work predict;
     struct hearth_choose_work choose;
     struct hearth_grams_work grams;
     struct hearth_blend_work blend;

@@ -241,8 +241,8 @@ void hearth_streams_lay_out(struct hearth_streams_work *w, int max_rows, int max
                             struct hearth_arena *a)
 {
     const struct hearth_hparams *hp = w->c->hp;
-    const size_t n = (size_t)hp->streams.n, t = n ? (size_t)max_rows : 0, steps = (size_t)max_steps,
-                 f32 = sizeof(float), wide = (size_t)hearth_stream_width(hp) * f32;
+    const size_t n = hp->streams.predicts ? 0 : (size_t)hp->streams.n, t = n ? (size_t)max_rows : 0,
+                 steps = (size_t)max_steps, f32 = sizeof(float), wide = (size_t)hearth_stream_width(hp) * f32;
     w->normed = hearth_arena_take_rows(a, t, steps, wide);
     const bool balanced = hp->streams.rounds != 0;
     const size_t few = balanced ? 0 : t, mixes = balanced ? t : 0;

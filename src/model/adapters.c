@@ -122,6 +122,10 @@ static const char *why_not(const struct opening *o, const struct hearth_layer *l
                : w == &o->m->weights.token_layers ? "what tokens give layers is looked up"
                : w == &o->m->weights.gram_table   ? "what n-grams give is looked up"
                                                   : NULL;
+    if (w == &o->m->weights.streams_in || w == &o->m->weights.streams_out)
+        return "it is of several streams";
+    if (w == &l->predict_by || w == &l->correct_by)
+        return "streams are weighed by it";
     if (w == &l->ffn_by_token)
         return "it is a table of experts";
     if (w == &l->attn_kv_up || w == &l->attn_k_up || w == &l->attn_v_up)

@@ -43,11 +43,12 @@ enum hearth_dim {
     HEARTH_DIM_REC_HEADS,
     HEARTH_DIM_REC_HEADS_TWICE,
     HEARTH_DIM_REC_HEAD,
-    HEARTH_DIM_REC_GROUPS,   // of heads that share keys,
-    HEARTH_DIM_REC_GROUP,    // and the values of one
-    HEARTH_DIM_EMBD_EXP,     // M as in struct hearth_layer
-    HEARTH_DIM_STREAMS,      // all streams' elements,
-    HEARTH_DIM_STREAM_COUNT, // and how many there are
+    HEARTH_DIM_REC_GROUPS,    // of heads that share keys,
+    HEARTH_DIM_REC_GROUP,     // and the values of one
+    HEARTH_DIM_EMBD_EXP,      // M as in struct hearth_layer
+    HEARTH_DIM_STREAMS,       // all streams' elements,
+    HEARTH_DIM_STREAM_COUNT,  // and how many there are,
+    HEARTH_DIM_STREAM_SQUARE, // and times as many
     HEARTH_DIM_MIX_RANK,
     HEARTH_DIM_MIX, // (2 + streams) streams
     HEARTH_DIM_THREE,
@@ -78,7 +79,8 @@ enum hearth_dim {
 enum hearth_need {
     HEARTH_ALWAYS,
     HEARTH_OPTIONAL,
-    HEARTH_OPTIONAL_F32, // a matrix that is kept as f32
+    HEARTH_ALWAYS_F32,   // a matrix that is kept as f32,
+    HEARTH_OPTIONAL_F32, // and an optional one
     HEARTH_FUSED,        // required where the layer has attn_qkv,
     HEARTH_MAYBE_FUSED,  // or optional there
     HEARTH_SERIES,       // required where the feed-forward part comes behind attention
@@ -113,7 +115,8 @@ enum hearth_need {
     HEARTH_BY_SCORE,    // or where it does not, in other layers with experts
     HEARTH_TOKEN_GIVES, // required where tokens give each layer something beside the stream
     HEARTH_MAYBE_DENSE, // optional in models without experts
-    HEARTH_MAYBE_EACH   // optional in models with experts: [k, n, experts] in one tensor
+    HEARTH_MAYBE_EACH,  // optional in models with experts: [k, n, experts] in one tensor
+    HEARTH_EACH_STREAM  // required, a matrix for each stream but one: [k, n, streams - 1]
 };
 
 // Whether a binding's tensor holds a matrix per expert.
@@ -295,6 +298,8 @@ struct hearth_arch {
     bool attn_gated;  // as in struct hearth_hparams
     bool one_part;    // same
     bool streams;     // there are several, positions are chosen, and n-grams may feed a layer
+    bool predicts;    // there are several, of which layers compute one (predict.h)
+    bool cuts_gates;  // gates of some layers are cut, as struct hearth_hparams says
     bool any_eps;     // files may have layer_norm_epsilon alone, which is RMSNorm's then
     enum hearth_choosing choosing; // which positions are attended to
     bool choice_halves,
@@ -313,19 +318,20 @@ extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_apertus, hearth_a
     hearth_arch_deepseek2, hearth_arch_deepseek32, hearth_arch_deepseek4, hearth_arch_dots1,
     hearth_arch_ernie, hearth_arch_ernie_moe, hearth_arch_exaone, hearth_arch_exaone_moe, hearth_arch_exaone4,
     hearth_arch_falcon, hearth_arch_falcon_h1, hearth_arch_gemma, hearth_arch_gemma2, hearth_arch_gemma3,
-    hearth_arch_gemma4, hearth_arch_glm_dsa, hearth_arch_glm4, hearth_arch_glm4moe, hearth_arch_gptoss,
-    hearth_arch_gptneox, hearth_arch_granite, hearth_arch_granitehybrid, hearth_arch_granitemoe,
-    hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe, hearth_arch_hunyuan_vl, hearth_arch_hy_v3,
-    hearth_arch_internlm2, hearth_arch_jais2, hearth_arch_kimi_linear, hearth_arch_laguna, hearth_arch_lfm2,
-    hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_llama4, hearth_arch_maincoder, hearth_arch_mimo2,
-    hearth_arch_minicpm, hearth_arch_minicpm3, hearth_arch_minimax_01, hearth_arch_minimax_m2,
-    hearth_arch_minimax_m3, hearth_arch_mistral3, hearth_arch_mistral4, hearth_arch_nemotron,
-    hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe, hearth_arch_olmo2, hearth_arch_olmoe, hearth_arch_opt,
-    hearth_arch_orion, hearth_arch_pangu_embedded, hearth_arch_phi2, hearth_arch_phi3, hearth_arch_qwen2,
-    hearth_arch_qwen2moe, hearth_arch_qwen2vl, hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe,
-    hearth_arch_qwen3moe, hearth_arch_qwen3next, hearth_arch_qwen3vl, hearth_arch_qwen3vlmoe,
-    hearth_arch_qwen4exp, hearth_arch_seed_oss, hearth_arch_smallthinker, hearth_arch_smollm3,
-    hearth_arch_stablelm, hearth_arch_starcoder2, hearth_arch_step35, hearth_arch_xverse;
+    hearth_arch_gemma3n, hearth_arch_gemma4, hearth_arch_glm_dsa, hearth_arch_glm4, hearth_arch_glm4moe,
+    hearth_arch_gptoss, hearth_arch_gptneox, hearth_arch_granite, hearth_arch_granitehybrid,
+    hearth_arch_granitemoe, hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe, hearth_arch_hunyuan_vl,
+    hearth_arch_hy_v3, hearth_arch_internlm2, hearth_arch_jais2, hearth_arch_kimi_linear, hearth_arch_laguna,
+    hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_llama4, hearth_arch_maincoder,
+    hearth_arch_mimo2, hearth_arch_minicpm, hearth_arch_minicpm3, hearth_arch_minimax_01,
+    hearth_arch_minimax_m2, hearth_arch_minimax_m3, hearth_arch_mistral3, hearth_arch_mistral4,
+    hearth_arch_nemotron, hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe, hearth_arch_olmo2,
+    hearth_arch_olmoe, hearth_arch_opt, hearth_arch_orion, hearth_arch_pangu_embedded, hearth_arch_phi2,
+    hearth_arch_phi3, hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen2vl, hearth_arch_qwen3,
+    hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next,
+    hearth_arch_qwen3vl, hearth_arch_qwen3vlmoe, hearth_arch_qwen4exp, hearth_arch_seed_oss,
+    hearth_arch_smallthinker, hearth_arch_smollm3, hearth_arch_stablelm, hearth_arch_starcoder2,
+    hearth_arch_step35, hearth_arch_xverse;
 
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);

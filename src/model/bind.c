@@ -133,6 +133,8 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim, 
         return (uint64_t)hearth_stream_width(hp);
     case HEARTH_DIM_STREAM_COUNT:
         return (uint64_t)hp->streams.n;
+    case HEARTH_DIM_STREAM_SQUARE:
+        return (uint64_t)hp->streams.n * (uint64_t)hp->streams.n;
     case HEARTH_DIM_MIX_RANK:
         return (uint64_t)hp->streams.rank;
     case HEARTH_DIM_MIX:
@@ -185,7 +187,7 @@ static bool is_vector(const struct hearth_binding *b)
 {
     return b->n == HEARTH_DIM_NONE || b->need == HEARTH_EACH_VECTOR || b->need == HEARTH_RECURS_F32 ||
            b->need == HEARTH_RECURS_MAYBE || b->need == HEARTH_RECURS_TAPS || b->need == HEARTH_GRAMS_F32 ||
-           b->need == HEARTH_OPTIONAL_F32 || b->need == HEARTH_BLENDS_F32 ||
+           b->need == HEARTH_OPTIONAL_F32 || b->need == HEARTH_ALWAYS_F32 || b->need == HEARTH_BLENDS_F32 ||
            b->need == HEARTH_BLENDS_BEST_F32;
 }
 
@@ -276,7 +278,8 @@ static void set_weight(struct hearth_weight *w, const struct hearth_gguf_tensor 
 {
     w->type = is_vector(b) ? HEARTH_TYPE_F32 : t->type;
     w->k = (size_t)t->ne[0];
-    const bool whole = b->need == HEARTH_EACH_HEAD || b->need == HEARTH_RECURS_TAPS;
+    const bool whole =
+        b->need == HEARTH_EACH_HEAD || b->need == HEARTH_EACH_STREAM || b->need == HEARTH_RECURS_TAPS;
     w->n = (size_t)(whole ? t->ne[1] * t->ne[2] : t->ne[1]);
     w->stride = hearth_type_bytes(w->type, w->k);
     w->item = (int32_t)item;
@@ -301,9 +304,10 @@ static int bind_tensor(struct loader *l, const struct hearth_gguf_tensor *t, con
     const bool vector = is_vector(b), to_f32 = vector && t->type != HEARTH_TYPE_F32;
     size_t offset = 0;
     int rc = check_tensor(l, t, b,
-                          hearth_need_is_each(b->need)  ? l->model->hp.n_expert
-                          : b->need == HEARTH_EACH_HEAD ? l->model->hp.n_head
-                                                        : 1);
+                          hearth_need_is_each(b->need)    ? l->model->hp.n_expert
+                          : b->need == HEARTH_EACH_HEAD   ? l->model->hp.n_head
+                          : b->need == HEARTH_EACH_STREAM ? l->model->hp.streams.n - 1
+                                                          : 1);
     const uint64_t bytes =
         to_f32 && !rc ? hearth_type_bytes(HEARTH_TYPE_F32, t->ne[0]) * t->ne[1] * t->ne[2] : t->bytes;
     if (!rc)
@@ -418,6 +422,8 @@ static bool applies(const struct hearth_binding *b, const struct hearth_hparams 
     case HEARTH_SERIES:
         return !hp->parallel;
     case HEARTH_ALWAYS:
+    case HEARTH_ALWAYS_F32:
+    case HEARTH_EACH_STREAM:
     case HEARTH_OPTIONAL:
     case HEARTH_OPTIONAL_F32:
     case HEARTH_FUSED:

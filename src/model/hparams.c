@@ -375,6 +375,33 @@ static int read_limit(const struct reader *r, const char *name, const struct hea
     return rc;
 }
 
+// Layers whose gates are cut: the file says of each by how many deviations above the mean, below all numbers where it is
+// not done.
+static int read_cuts(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
+{
+    static const char name[] = "activation_sparsity_scale";
+    const struct hearth_gguf_kv *kv = NULL;
+    int rc = arch->cuts_gates ? find_of_layers(r, name, hp, &kv) : HEARTH_OK;
+    if (!rc && arch->cuts_gates && !kv)
+        rc = hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s is missing: the file is incomplete",
+                         hearth_gguf_path(r->g), key_of(r, name).text);
+    for (int i = 0; i < hp->n_layer && kv && !rc; i++) {
+        const double own = hearth_gguf_kv_f64(kv, kv->type == HEARTH_GGUF_ARRAY ? (uint64_t)i : 0);
+        if (own < 0.0 && isinf(own))
+            continue;
+        if (!(fabs(own) <= 100.0))
+            return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s is %g in layer %d, must be from -100 to 100",
+                               hearth_gguf_path(r->g), key_of(r, name).text, own, i);
+        if (hp->cuts_gates && (float)own != hp->gate_cut)
+            return hearth_fail(r->err, HEARTH_E_UNSUPPORTED, "%s: %s has more than one cut",
+                               hearth_gguf_path(r->g), key_of(r, name).text);
+        hp->cuts_gates = true;
+        hp->gate_cut = (float)own;
+        hp->cut[i / 64] |= UINT64_C(1) << (i % 64);
+    }
+    return rc;
+}
+
 static int read_limits(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     if (!arch->limits)
@@ -509,6 +536,8 @@ static int read_ffn(const struct reader *r, const struct hearth_arch *arch, stru
                            hp->n_expert, arch->name);
     if (hp->n_expert)
         rc = read_experts(r, arch, hp);
+    if (!rc)
+        rc = read_cuts(r, arch, hp);
     return rc ? rc : read_limits(r, arch, hp);
 }
 

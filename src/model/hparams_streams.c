@@ -70,8 +70,38 @@ static int read_grams(const struct reader *r, struct hearth_hparams *hp)
     return rc ? rc : read_hash(r, g);
 }
 
+// Streams of which one is computed. Files do not say how narrow is what goes past attention: its first matrix does.
+static int read_predicted(const struct reader *r, struct hearth_hparams *hp)
+{
+    static const char past[] = "blk.0.laurel_l.weight";
+    struct hearth_streams *s = &hp->streams;
+    int rc = read_range(r, "altup.num_inputs", true, 2, 16, &s->n);
+    if (!rc)
+        rc = read_range(r, "altup.active_idx", true, 0, s->n - 1, &s->active);
+    const struct hearth_gguf_tensor *t = hearth_gguf_tensor(r->g, past);
+    if (!rc && (!t || t->ne[1] < 1 || t->ne[1] > 1 << 16))
+        rc =
+            hearth_fail(r->err, HEARTH_E_FORMAT, "%s: tensor %s is missing or too large: the file is damaged",
+                        hearth_gguf_path(r->g), past);
+    const struct hearth_gguf_tensor *back = hearth_gguf_tensor(r->g, "blk.0.laurel_r.weight");
+    if (!rc && back && back->ne[0] != t->ne[1])
+        rc = hearth_fail(r->err, HEARTH_E_FORMAT,
+                         "%s: tensors %s and %s do not go together: the file is damaged",
+                         hearth_gguf_path(r->g), past, back->name.s);
+    if (!rc && !hp->n_embd_layer)
+        rc = hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s is missing: the file is incomplete",
+                         hearth_gguf_path(r->g), key_of(r, "embedding_length_per_layer_input").text);
+    if (rc)
+        return rc;
+    s->predicts = true;
+    s->rank = (int)t->ne[1];
+    return HEARTH_OK;
+}
+
 int hearth_streams_read(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
+    if (arch->predicts)
+        return read_predicted(r, hp);
     if (!arch->streams)
         return HEARTH_OK;
     int rc = read_range(r, "hyper_connection.count", true, 2, 16, &hp->streams.n);

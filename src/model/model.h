@@ -112,6 +112,13 @@ struct hearth_layer {
     // The same where weights of streams are balanced: norms then are [E].
     struct hearth_weight attn_mix, attn_mix_b, attn_mix_scale; // [(2 + G) G x G E] [(2 + G) G] [3]
     struct hearth_weight ffn_mix, ffn_mix_b, ffn_mix_scale;
+    // The same where layers compute one of them, and the others are predicted (predict.h): norm and scores of what is
+    // computed; weights of predictions, and of corrections, as f32; a scale of what tokens' gates read; and what goes past
+    // attention, in two steps, and its norm.
+    struct hearth_weight predict_norm, predict_router; // [E] [G x E]
+    struct hearth_weight predict_by, correct_by;       // [G G x G] [G x G]
+    struct hearth_weight correct_scale;                // [E]
+    struct hearth_weight past_in, past_out, past_norm; // [M x E] [E x M] [E]
 
     // What chooses the positions to attend to (struct hearth_chooser, H heads of C): norms are RMSNorm, or LayerNorm where
     // they have a bias; queries may be made of the first of two steps to those of latent attention.
@@ -191,7 +198,9 @@ struct hearth_weights {
     struct hearth_weight output_mix_down,
         output_mix_up; // before the head, as in struct hearth_layer; or none
     struct hearth_weight output_mix, output_mix_b, output_mix_scale; // [G x G E] [G] [1] the same, balanced
-    struct hearth_weight gram_table;                                 // [rows x elements] of n-grams, or none
+    struct hearth_weight streams_in,
+        streams_out;                 // [(G - 1) E x E] of those that are predicted, first and last; or none
+    struct hearth_weight gram_table; // [rows x elements] of n-grams, or none
     // Of a layer that guesses a token ahead (nextn.h): norms of the token's embedding and of the state before it, what
     // makes an input of both, and the norm behind the layer, where it is not the model's.
     struct hearth_weight nextn_embd_norm, nextn_state_norm, nextn_in, nextn_norm; // [E] [E] [E x 2 E] [E]
@@ -273,6 +282,9 @@ struct hearth_streams {
     // Above 0: streams are mixed by balanced matrices, of so many rounds ("mHC", arXiv 2512.24880); eps: see streams.h.
     int rounds;
     float eps;
+    bool
+        predicts; // layers compute one of them, and the others are predicted (AltUp, arXiv 2301.13310): predict.h
+    int active; // which one
 };
 
 // Layers with a window that attend to what is before it, too: to blocks of neighbours, each blended to one position
@@ -372,7 +384,12 @@ struct hearth_hparams {
     uint64_t limited_exps[HEARTH_MAX_LAYERS / 64],
         limited_shared[HEARTH_MAX_LAYERS / 64]; // by layer, a bit each
     bool limit_before;                          // gates are cut before they are activated
-    bool early_router;                          // it reads the layer's input
+    // In some layers gates are less their mean and so many of their deviations, at least 0, before they are activated:
+    // most are off. Such models' neurons are computed all.
+    bool cuts_gates;
+    float gate_cut;
+    uint64_t cut[HEARTH_MAX_LAYERS / 64]; // by layer, a bit each
+    bool early_router;                    // it reads the layer's input
     bool softmax_choice;       // a bias that counts in the choice is added to the softmax, not to scores
     int n_group, n_group_used; // experts of so many groups are considered, side by side; 0: all
     int n_by_token;            // of the first layers with experts a table says which ones a token uses
@@ -440,6 +457,12 @@ struct hearth_hparams {
 static inline int hearth_window_of(const struct hearth_hparams *hp, int layer)
 {
     return hp->windowed[layer / 64] >> (layer % 64) & 1 ? hp->window : 0;
+}
+
+// Whether a layer's gates are cut.
+static inline bool hearth_cuts_gates(const struct hearth_hparams *hp, int layer)
+{
+    return hp->cut[layer / 64] >> (layer % 64) & 1;
 }
 
 // Whether a layer's queries and keys rotate.

@@ -132,6 +132,9 @@ void hearth_workload_make(struct hearth_workload *out, const struct hearth_model
                                                      &l->gram_value,
                                                      &l->choose_weigh,
                                                      &l->attn_mix,
+                                                     &l->past_in,
+                                                     &l->past_out,
+                                                     &l->predict_router,
                                                      &l->ffn_mix,
                                                      &l->attn_out_a,
                                                      &l->blend_value,
@@ -147,6 +150,8 @@ void hearth_workload_make(struct hearth_workload *out, const struct hearth_model
     add_to(out->whole, &m->weights.output_mix_down, 1);
     add_to(out->whole, &m->weights.output_mix_up, 1);
     add_to(out->whole, &m->weights.output_mix, 1);
+    add_to(out->whole, &m->weights.streams_in, 1);
+    add_to(out->whole, &m->weights.streams_out, 1);
 }
 
 // ---- how long computing takes

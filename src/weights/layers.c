@@ -463,13 +463,14 @@ static bool is_item_of(const struct hearth_model *m, const struct hearth_item *i
 }
 
 // Whether the item is in memory whatever the budget: norms, biases, tables of positions, the projection of what
-// tokens give layers, what mixes streams before the head. The table of what tokens give is not, nor is that of n-grams.
+// tokens give layers, what makes streams and mixes them before the head. The table of what tokens give is not, nor is that of n-grams.
 static bool is_fixed(const struct hearth_model *m, const struct hearth_item *item)
 {
     return item->vector || is_item_of(m, item, &m->weights.position_embd) ||
            is_item_of(m, item, &m->weights.token_layers_in) ||
            is_item_of(m, item, &m->weights.output_mix_down) ||
-           is_item_of(m, item, &m->weights.output_mix_up) || is_item_of(m, item, &m->weights.output_mix);
+           is_item_of(m, item, &m->weights.output_mix_up) || is_item_of(m, item, &m->weights.output_mix) ||
+           is_item_of(m, item, &m->weights.streams_in) || is_item_of(m, item, &m->weights.streams_out);
 }
 
 static bool is_tied(const struct hearth_model *m)

@@ -59,7 +59,7 @@ static bool is_changed(const char *tensor, uint64_t rows)
                                          ".bias",      "ssm_a",        "sinks",           "fc1",
                                          "fc2",        "_ape",         "tid2eid",         "_base",
                                          "ffn_down_t", "rope_factors", "per_layer_token", "scale",
-                                         "ssm_d"};
+                                         "altup_proj", "altup_unembd", "_coef",           "ssm_d"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strstr(tensor, others[i]) && !strstr(tensor, "ssm_alpha"))
             return false;
@@ -247,6 +247,7 @@ static const struct made kinds[] = {
     {.arch = "falcon-h1"},
     {.arch = "nemotron_h"},
     {.arch = "qwen4exp", .experts = true, .grams = true},
+    {.arch = "gemma3n", .borrows = true},
     {.arch = "deepseek4", .experts = true, .by_token = true},
     {.arch = "nemotron_h_moe",
      .experts = true,

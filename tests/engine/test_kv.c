@@ -732,6 +732,7 @@ static void test_sessions(void **unused)
     play(&(struct made){.arch = "falcon-h1"}, 450, 0, 5);
     play(&(struct made){.arch = "kimi-linear", .experts = true}, 450, 0, 5);
     play(&(struct made){.arch = "bailingmoe3", .experts = true}, 450, 0, 5);
+    play(&(struct made){.arch = "gemma3n", .borrows = true}, 300, 0, 10);
     play(&(struct made){.arch = "qwen4exp", .experts = true, .grams = true}, 500, 0, 10);
     play(&(struct made){.arch = "qwen4exp", .experts = true, .grams = true}, 0, S_SEQS + 1, 5);
     play(&(struct made){.arch = "deepseek32", .experts = true, .two_step_q = true}, 500, 0, 10);

@@ -55,6 +55,7 @@ static const struct made makes[] = {
              {"rope.scaling.original_context_length", 'u', 16, NULL},
              {"rope.scaling.yarn_log_multiplier", 'f', 1, NULL}}},
     {.arch = "qwen4exp", .experts = true, .grams = true},
+    {.arch = "gemma3n", .borrows = true},
     {.arch = "deepseek32", .experts = true, .two_step_q = true},
     {.arch = "deepseek4", .experts = true, .by_token = true},
 };

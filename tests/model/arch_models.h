@@ -63,6 +63,12 @@ static const struct made models[] = {
      .set = {{"attention.sliding_window", 'u', 20, NULL},
              {"attention.sliding_window_pattern", 'd', 0, NULL}, // the first layer has none
              {"feed_forward.activation", 's', 0, "relu"}}},
+    {.arch = "gemma3n"},
+    {.arch = "gemma3n",
+     .optional = true,
+     .borrows = true,
+     .two_widths = true,
+     .set = {{"altup.active_idx", 'u', 2, NULL}, {"activation_sparsity_scale", 'f', -0.3, NULL}}},
     {.arch = "gemma4"},
     {.arch = "gemma4", .optional = true, .set = {{"attention.sliding_window", 'u', 70, NULL}}},
     {.arch = "gemma4", .optional = true, .gives = true},

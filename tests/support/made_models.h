@@ -283,6 +283,8 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim, in
         return MADE_STREAMS * MADE_E;
     case HEARTH_DIM_STREAM_COUNT:
         return MADE_STREAMS;
+    case HEARTH_DIM_STREAM_SQUARE:
+        return MADE_STREAMS * MADE_STREAMS;
     case HEARTH_DIM_MIX_RANK:
         return MADE_MIX_RANK;
     case HEARTH_DIM_CHOOSER:
@@ -427,9 +429,10 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
     seed *= 1000;
     if (b->need != HEARTH_EACH_EXPERT || !made->split_experts) {
         made_add(l, name, k, n,
-                 hearth_need_is_each(b->need)  ? MADE_EXPERTS
-                 : b->need == HEARTH_EACH_HEAD ? MADE_HEADS
-                                               : 1,
+                 hearth_need_is_each(b->need)    ? MADE_EXPERTS
+                 : b->need == HEARTH_EACH_HEAD   ? MADE_HEADS
+                 : b->need == HEARTH_EACH_STREAM ? MADE_STREAMS - 1
+                                                 : 1,
                  made->zero_router && b->k == HEARTH_DIM_EMBD && b->n == HEARTH_DIM_EXPERTS, seed);
         return;
     }
@@ -639,6 +642,17 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
     for (size_t i = 0; i < sizeof gemma4 / sizeof *gemma4 && made_is_gemma4(made); i++)
         if (!made_sets(made, gemma4[i].key))
             made_put_kv(w, made, gemma4[i]);
+    const struct made_kv predicts[] = {
+        {"altup.num_inputs", 'u', MADE_STREAMS, NULL},
+        {"altup.active_idx", 'u', 0, NULL},
+        {"activation_sparsity_scale", 'f', 0.5, NULL},
+        {"embedding_length_per_layer_input", 'u', MADE_GIVEN, NULL},
+        {"attention.shared_kv_layers", 'u', made->borrows, NULL},
+        {"attention.sliding_window", 'u', 20, NULL},
+        {"attention.sliding_window_pattern", made->borrows ? 'a' : 'd', made->borrows, NULL}};
+    for (size_t i = 0; i < sizeof predicts / sizeof *predicts && arch && arch->predicts; i++)
+        if (!made_sets(made, predicts[i].key))
+            made_put_kv(w, made, predicts[i]);
     const struct made_kv chooser[] = {{"attention.indexer.head_count", 'u', MADE_CHOOSER_HEADS, NULL},
                                       {"attention.indexer.key_length", 'u', MADE_CHOOSER, NULL},
                                       {"attention.indexer.top_k", 'u', MADE_CHOSEN, NULL}};

@@ -22,6 +22,7 @@ static void test_tied(void **state)
     (void)state;
     check_model(HEARTH_SOURCE_DIR "/tests/golden/models/tied.Q8_0.gguf", HEARTH_SPARSITY_OFF);
     check_model(HEARTH_SOURCE_DIR "/tests/golden/models/gemma3.Q8_0.gguf", HEARTH_SPARSITY_OFF);
+    check_model(HEARTH_SOURCE_DIR "/tests/golden/models/gemma3n.Q8_0.gguf", HEARTH_SPARSITY_OFF);
     check_model(HEARTH_SOURCE_DIR "/tests/golden/models/phi3.Q8_0.gguf", HEARTH_SPARSITY_OFF);
     check_model(HEARTH_SOURCE_DIR "/tests/golden/models/nemotron-h.Q8_0.gguf", HEARTH_SPARSITY_OFF);
     check_model(HEARTH_SOURCE_DIR "/tests/golden/models/granite-hybrid.Q8_0.gguf", HEARTH_SPARSITY_OFF);

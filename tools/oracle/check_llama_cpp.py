@@ -19,6 +19,7 @@ LIMIT_QUANTISED = 6e-2
 # Where llama.cpp computes something else.
 OTHERWISE = {
     "window": "llama.cpp ignores the sliding windows of llama files",
+    "gemma3n": "llama.cpp cuts gates of the first ten layers, and shares keys behind the first twenty, whatever the file says",
     "exaone4-hybrid": "llama.cpp has windows in models of 64 layers only",
     "llama4-chunks": "llama.cpp has chunks of 8192 whatever the file says",
     "deepseek32.Q8_0": "llama.cpp's rounding of activations to 8 bits changes choices of positions",

@@ -20,6 +20,7 @@ import archs_deepseek4
 import archs_dense
 import archs_dsa
 import archs_experts
+import archs_gemma3n
 import archs_kimi
 import archs_mamba
 import archs_minimax
@@ -299,8 +300,8 @@ MODELS |= {"mistral4": (
 )}  # fmt: skip
 MODELS |= archs_dsa.models(LATENT, GROUPED, YARN, HALF, 2 * TEXT)
 MODELS |= archs_experts.models(TEXT, GROUPED, PLAIN)
-MODELS |= archs_mamba.MODELS | archs_kimi.MODELS | archs_minimax.MODELS | archs_deepseek4.MODELS | archs_qwen4.models(DELTA, TEXT)
-HYBRIDS = {arch: module for module in (archs_mamba, archs_kimi, archs_minimax, archs_deepseek4) for arch in module.ARCHS}
+MODELS |= archs_mamba.MODELS | archs_kimi.MODELS | archs_minimax.MODELS | archs_deepseek4.MODELS | archs_gemma3n.MODELS | archs_qwen4.models(DELTA, TEXT)
+HYBRIDS = {arch: module for module in (archs_mamba, archs_kimi, archs_minimax, archs_deepseek4, archs_gemma3n) for arch in module.ARCHS}
 MODELS |= archs_vision.models(TEXT, GROUPED, PLAIN)
 MODELS |= archs_dense.models(TEXT, OTHER, GROUPED, WINDOWS, PLAIN, YARN)
 
@@ -893,7 +894,7 @@ def write_gguf(path, name, arch, model, tensors, kind):
     decoded = {}
     for tensor, value in tensors.items():
         value = archs_kimi.sign(arch) * np.exp(value) if tensor.endswith("ssm_a") else value + ones_of(arch, tensor)
-        plain = value.ndim < 2 or any(part in tensor for part in ("norm", "gate_inp", "position", "bias", "conv1d", "shortconv.conv", "indexer.proj")) or tensor.endswith(("ssm_a", "ssm_d", "_ape.weight", "hc_attn_fn.weight", "hc_ffn_fn.weight", "output_hc_fn.weight"))
+        plain = value.ndim < 2 or any(part in tensor for part in ("norm", "gate_inp", "position", "bias", "conv1d", "shortconv.conv", "indexer.proj", "altup_router", "_coef")) or tensor.endswith(("ssm_a", "ssm_d", "_ape.weight", "hc_attn_fn.weight", "hc_ffn_fn.weight", "output_hc_fn.weight"))
         own = T.F32 if plain else T.Q8_0 if kind == "MXFP4" and "_exps" not in tensor else T[kind]
         if kind == "NVFP4" and small_formats.has_nvfp4(tensor):
             data, scales = small_formats.encode_nvfp4(value, tensor)
@@ -907,7 +908,7 @@ def write_gguf(path, name, arch, model, tensors, kind):
         data = np.ascontiguousarray(mm.encode(np.ascontiguousarray(value), own))
         w.add_tensor(tensor, data, raw_dtype=own)
         decoded[tensor] = np.ascontiguousarray(mm.decode(data, own).astype(np.float32)).reshape(value.shape)
-    for tensor, value in (tables_of(name, cfg) | archs_dsa.tables(arch, cfg) | archs_experts.tables(arch, cfg, model)).items():
+    for tensor, value in (tables_of(name, cfg) | archs_dsa.tables(arch, cfg) | archs_experts.tables(arch, cfg, model) | archs_gemma3n.tables(arch, cfg)).items():
         w.add_tensor(tensor, np.asarray(value, np.float32))
     for tensor, value in archs_deepseek4.tables(model).items():
         w.add_tensor(tensor, value)

@@ -8,6 +8,7 @@ import transformers as tf
 import archs_deepseek4
 import archs_dense
 import archs_experts
+import archs_gemma3n
 import archs_mamba
 import archs_qwen4
 
@@ -62,7 +63,7 @@ def fill(model, rng):
                 std = 2.0 / inputs
             else:
                 std = 1.4 / inputs
-            std = archs_qwen4.spread(model, name, inputs) or archs_deepseek4.spread(model, name, inputs) or std
+            std = archs_qwen4.spread(model, name, inputs) or archs_deepseek4.spread(model, name, inputs) or archs_gemma3n.spread(model, name, inputs) or std
             value = rng.standard_normal(shape) * std + name.endswith(("router.scale", "per_expert_scale"))
         p.data = torch.from_numpy(value.astype(np.float32))
     for name, b in model.named_buffers():
