@@ -191,7 +191,7 @@ static int read_full_rope(struct hearth_hf_model *m, const json_t *rope, const c
 static int read_rope_type(struct hearth_hf_model *m, const json_t *rope, const char *type,
                           struct hearth_error *err)
 {
-    if (!strcmp(type, "default"))
+    if (!strcmp(type, "default") || (!strcmp(type, "mrope") && m->sections[0]))
         return HEARTH_OK;
     int rc = hearth_json_f64(&m->config, rope, "factor", true, &m->rope_factor, err);
     if (rc)
@@ -233,19 +233,24 @@ static int read_rope_of_windows(struct hearth_hf_model *m, const json_t *rope, s
     return rc;
 }
 
-// A share of each head rotates. Texts have one position where images have three, so their sections do not matter.
-static int read_part(struct hearth_hf_model *m, const json_t *rope, double share, struct hearth_error *err)
+// A share of each head rotates.
+static int read_part(struct hearth_hf_model *m, double share, struct hearth_error *err)
 {
-    const json_t *sections = json_object_get(rope, "mrope_section");
     const bool is_part = share > 0 && share < 1; // what is none may be too large for an integer
     m->n_rot = is_part ? (uint32_t)(share * m->head_dim) : 0;
     if (!m->n_rot || m->n_rot % 2)
         return hearth_fail(err, HEARTH_E_FORMAT,
                            "%s: \"partial_rotary_factor\" %g of %u dimensions cannot be", m->config.path,
                            share, m->head_dim);
+    return HEARTH_OK;
+}
+
+// Texts have one position where images have three, so the sections of these do not matter.
+static void read_sections(struct hearth_hf_model *m, const json_t *rope)
+{
+    const json_t *sections = json_object_get(rope, "mrope_section");
     for (size_t i = 0; i < json_array_size(sections) && i < 4; i++)
         m->sections[i] = (uint32_t)json_integer_value(json_array_get(sections, i));
-    return HEARTH_OK;
 }
 
 static int read_rope(struct hearth_hf_model *m, struct hearth_error *err)
@@ -265,6 +270,7 @@ static int read_rope(struct hearth_hf_model *m, struct hearth_error *err)
     }
     if (json_object_get(rope, "mrope_section") && !m->family->rope_partial)
         return unsupported(m, "rope_scaling", "rotations of images are not supported", err);
+    read_sections(m, rope);
     const bool by_heads = m->family->window_heads, silent = !json_is_object(rope);
     const char *type = by_heads && silent ? "proportional" : "default";
     double share = by_heads && !silent ? 1 : or_else(m->family->defaults.rope_share, 1);
@@ -277,7 +283,7 @@ static int read_rope(struct hearth_hf_model *m, struct hearth_error *err)
     if (!rc)
         rc = hearth_json_f64(&m->config, rope, "partial_rotary_factor", false, &share, err);
     if (!rc && share != 1 && !by_heads)
-        rc = m->family->rope_partial ? read_part(m, rope, share, err)
+        rc = m->family->rope_partial ? read_part(m, share, err)
                                      : unsupported(m, "partial_rotary_factor",
                                                    "heads that are rotated in part are not supported", err);
     if (!rc)
@@ -329,8 +335,8 @@ static int read_sliding(struct hearth_hf_model *m, size_t *sliding, struct heart
 static int read_window(struct hearth_hf_model *m, struct hearth_error *err)
 {
     const json_t *root = m->config.root, *types = json_object_get(root, "layer_types"), *type;
-    // Qwen's models have a window in config.json, and say beside it that it is not used.
-    const bool is_qwen = !strncmp(m->family->arch, "qwen", 4);
+    // Qwen's models and SmolLM3 have a window in config.json, and say beside it that it is not used.
+    const bool is_qwen = !strncmp(m->family->arch, "qwen", 4) || !strcmp(m->family->arch, "smollm3");
     if (is_qwen && !json_is_true(json_object_get(root, "use_sliding_window")))
         return HEARTH_OK;
     if (!json_is_null(json_object_get(root, "sliding_window"))) // which says that there is none
@@ -644,6 +650,28 @@ static void put_kinds(struct putting *p)
     put_given(p, "final_logit_softcapping", m->logit_cap);
 }
 
+// Of so many layers the last one has no window.
+static void put_windows(struct putting *p)
+{
+    const struct hearth_hf_model *m = p->m;
+    uint8_t windowed[4096];
+    for (uint32_t i = 0; i < m->n_layer; i++)
+        windowed[i] = !m->window_period || (i + 1) % m->window_period != 0;
+    put_array(p, "attention.sliding_window_pattern", HEARTH_GGUF_BOOL, windowed);
+}
+
+// Granite's scales, and what models that see have.
+static void put_scales(struct putting *p)
+{
+    const struct hearth_hf_model *m = p->m;
+    put_given(p, "embedding_scale", m->scale.embedding);
+    put_given(p, "attention.scale", m->scale.scores);
+    put_given(p, "residual_scale", m->scale.residual);
+    put_given(p, "logit_scale", m->scale.logits);
+    if (m->has_deepstack)
+        put_u32(p, "n_deepstack_layers", m->n_deepstack);
+}
+
 // What an architecture computes unless the file names another activation.
 static const char *own_activation(const struct hearth_hf_model *m)
 {
@@ -684,8 +712,11 @@ int hearth_hf_model_put(const struct hearth_hf_model *m, bool has_predictors, st
         put_rope(&p);
     if (m->window)
         put_u32(&p, "attention.sliding_window", m->window);
-    if (m->window && m->window_period != m->family->window_period)
+    if (m->window && m->family->window_list)
+        put_windows(&p);
+    else if (m->window && m->window_period != m->family->window_period)
         put_u32(&p, "attention.sliding_window_pattern", m->window_period);
+    put_scales(&p);
     if (m->n_taps)
         put_recurrence(&p);
     if (m->n_expert)
@@ -694,7 +725,7 @@ int hearth_hf_model_put(const struct hearth_hf_model *m, bool has_predictors, st
         put_str(&p, key_of(m, "feed_forward.activation"), m->activation);
     if (!strncmp(m->family->arch, "lfm2", 4) || m->family->latent)
         put_u32(&p, "vocab_size", m->n_vocab);
-    if (!strcmp(m->family->arch, "llama") || !strcmp(m->family->arch, "bamboo")) {
+    if (m->family->llama_keys) {
         put_u32(&p, "vocab_size", m->n_vocab);
         put_u32(&p, "rope.dimension_count", m->head_dim);
     }

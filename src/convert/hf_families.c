@@ -379,6 +379,77 @@ static const struct hearth_hf_map lfm2moe_layer[] = {
     {0},
 };
 
+// The part of attention that keeps rows as they are, with biases of queries, keys and values where there are any.
+#define QKV_BIASES(need)                                                                                     \
+    {"self_attn.q_proj.bias", "attn_q.bias", need, HEARTH_HF_SAME},                                          \
+        {"self_attn.k_proj.bias", "attn_k.bias", need, HEARTH_HF_SAME},                                      \
+    {                                                                                                        \
+        "self_attn.v_proj.bias", "attn_v.bias", need, HEARTH_HF_SAME                                         \
+    }
+
+static const struct hearth_hf_map seed_layer[] = {
+    SAME("input_layernorm.weight", "attn_norm.weight"),
+    SAME("post_attention_layernorm.weight", "post_attention_norm.weight"),
+    PLAIN_QKV,
+    QKV_BIASES(HEARTH_HF_OPTIONAL),
+    GATED,
+    {0},
+};
+
+// Norms behind both parts alone.
+static const struct hearth_hf_map olmo2_layer[] = {
+    SAME("post_attention_layernorm.weight", "post_attention_norm.weight"),
+    SAME("post_feedforward_layernorm.weight", "post_ffw_norm.weight"),
+    PLAIN_QKV,
+    HEAD_NORMS,
+    GATED,
+    {0},
+};
+
+static const struct hearth_hf_map qwen2moe_layer[] = {
+    NORMS,
+    PLAIN_QKV,
+    QKV_BIASES(HEARTH_HF_REQUIRED),
+    SAME("mlp.gate.weight", "ffn_gate_inp.weight"),
+    EXPERTS("mlp.experts.", "mlp.experts.", "gate_proj", "up_proj", "down_proj"),
+    SAME("mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight"),
+    SAME("mlp.shared_expert.gate_proj.weight", "ffn_gate_shexp.weight"),
+    SAME("mlp.shared_expert.up_proj.weight", "ffn_up_shexp.weight"),
+    SAME("mlp.shared_expert.down_proj.weight", "ffn_down_shexp.weight"),
+    {0},
+};
+
+static const struct hearth_hf_map minimax_m2_layer[] = {
+    NORMS,
+    PLAIN_QKV,
+    HEAD_NORMS,
+    {"block_sparse_moe.gate.weight", "ffn_gate_inp.weight", HEARTH_HF_EITHER, HEARTH_HF_SAME},
+    SAME("mlp.gate.weight", "ffn_gate_inp.weight"),
+    {"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias", HEARTH_HF_EITHER, HEARTH_HF_SAME},
+    SAME("mlp.e_score_correction_bias", "exp_probs_b.bias"),
+    EXPERTS("block_sparse_moe.experts.", "mlp.experts.", "w1", "w3", "w2"),
+    {0},
+};
+
+#define OF_SHARED(from, to, order)                                                                           \
+    {                                                                                                        \
+        from, to, HEARTH_HF_SHARED, order                                                                    \
+    }
+
+static const struct hearth_hf_map granitemoe_layer[] = {
+    NORMS,
+    LLAMA_QKV,
+    SAME("block_sparse_moe.router.layer.weight", "ffn_gate_inp.weight"),
+    {"block_sparse_moe.input_linear.weight", "ffn_gate_exps.weight", HEARTH_HF_REQUIRED,
+     HEARTH_HF_FIRST_HALF},
+    {"block_sparse_moe.input_linear.weight", "ffn_up_exps.weight", HEARTH_HF_REQUIRED, HEARTH_HF_SECOND_HALF},
+    SAME("block_sparse_moe.output_linear.weight", "ffn_down_exps.weight"),
+    OF_SHARED("shared_mlp.input_linear.weight", "ffn_gate_shexp.weight", HEARTH_HF_FIRST_HALF),
+    OF_SHARED("shared_mlp.input_linear.weight", "ffn_up_shexp.weight", HEARTH_HF_SECOND_HALF),
+    OF_SHARED("shared_mlp.output_linear.weight", "ffn_down_shexp.weight", HEARTH_HF_SAME),
+    {0},
+};
+
 // ---- the list
 
 #define GEMMA4_DEFAULTS(context, width)                                                                      \
@@ -392,11 +463,13 @@ static const struct hearth_hf_family families[] = {
     {.arch = "llama",
      .classes = {"LlamaForCausalLM", "LLaMAForCausalLM", "MistralForCausalLM", "SparseLlamaForCausalLM",
                  "llama", "mistral"},
+     .llama_keys = true,
      .predictor_input = "stream",
      .globals = rms_globals,
      .layer = llama_layer},
     {.arch = "llama",
      .classes = {"MixtralForCausalLM", "mixtral"},
+     .llama_keys = true,
      .defaults = {.norm_eps = 1e-5, .rope_theta = 1e6},
      .predictor_input = "normed",
      .globals = rms_globals,
@@ -404,6 +477,7 @@ static const struct hearth_hf_family families[] = {
      .read = hearth_hf_read_mixtral},
     {.arch = "llama",
      .classes = {"TurboSparseMixtralForCausalLM", "turbosparsemixtral"},
+     .llama_keys = true,
      .activation = "drelu",
      .predictor_input = "normed",
      .globals = rms_globals,
@@ -411,6 +485,7 @@ static const struct hearth_hf_family families[] = {
      .read = hearth_hf_read_mixtral},
     {.arch = "bamboo",
      .classes = {"BambooForCausalLM", "bamboo"},
+     .llama_keys = true,
      .activation = "drelu",
      .predictor_input = "stream",
      .globals = rms_globals,
@@ -440,6 +515,87 @@ static const struct hearth_hf_family families[] = {
      .globals = rms_globals,
      .layer = qwen3moe_layer,
      .read = hearth_hf_read_qwen3moe},
+    {.arch = "qwen2moe",
+     .classes = {"Qwen2MoeForCausalLM", "qwen2_moe"},
+     .predictor_input = "normed",
+     .globals = rms_globals,
+     .layer = qwen2moe_layer,
+     .read = hearth_hf_read_qwen2moe},
+    {.arch = "qwen2vl",
+     .classes = {"Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration"},
+     .rope_partial = true,
+     .sees = true,
+     .defaults = {.norm_eps = 1e-5},
+     .predictor_input = "stream",
+     .globals = rms_globals,
+     .layer = qwen2_layer},
+    {.arch = "qwen3vl",
+     .classes = {"Qwen3VLForConditionalGeneration"},
+     .rope_partial = true,
+     .sees = true,
+     .defaults = {.n_ctx = 128000, .head_dim = 128},
+     .predictor_input = "stream",
+     .globals = rms_globals,
+     .layer = qwen3_layer,
+     .read = hearth_hf_read_qwen3vl},
+    {.arch = "smollm3",
+     .classes = {"SmolLM3ForCausalLM", "smollm3"},
+     .llama_keys = true,
+     .defaults = {.n_head_kv = 4, .rope_theta = 2e6, .tied = true},
+     .predictor_input = "stream",
+     .globals = rms_globals,
+     .layer = llama_layer,
+     .read = hearth_hf_read_smollm3},
+    {.arch = "granite",
+     .classes = {"GraniteForCausalLM", "granite"},
+     .llama_keys = true,
+     .predictor_input = "stream",
+     .globals = rms_globals,
+     .layer = llama_layer,
+     .read = hearth_hf_read_granite},
+    {.arch = "granitemoe",
+     .classes = {"GraniteMoeForCausalLM", "GraniteMoeSharedForCausalLM", "granitemoe", "granitemoeshared"},
+     .llama_keys = true,
+     .predictor_input = "normed",
+     .globals = rms_globals,
+     .layer = granitemoe_layer,
+     .read = hearth_hf_read_granitemoe},
+    {.arch = "seed_oss",
+     .classes = {"SeedOssForCausalLM", "seed_oss"},
+     .defaults = {.n_head_kv = 8, .head_dim = 128},
+     .predictor_input = "stream",
+     .globals = rms_globals,
+     .layer = seed_layer},
+    {.arch = "olmo2",
+     .classes = {"Olmo2ForCausalLM", "olmo2"},
+     .defaults = {.norm_eps = 1e-5},
+     .predictor_input = "stream",
+     .globals = rms_globals,
+     .layer = olmo2_layer},
+    {.arch = "olmo2",
+     .classes = {"Olmo3ForCausalLM", "olmo3"},
+     .window_period = 4,
+     .window_list = true,
+     .rope_by_kind = true,
+     .defaults = {.window = 4096, .norm_eps = 1e-5, .rope_theta = 500000},
+     .predictor_input = "stream",
+     .globals = rms_globals,
+     .layer = olmo2_layer},
+    {.arch = "olmoe",
+     .classes = {"OlmoeForCausalLM", "olmoe"},
+     .defaults = {.norm_eps = 1e-5},
+     .predictor_input = "normed",
+     .globals = rms_globals,
+     .layer = qwen3moe_layer,
+     .read = hearth_hf_read_olmoe},
+    {.arch = "minimax-m2",
+     .classes = {"MiniMaxM2ForCausalLM", "minimax_m2"},
+     .rope_partial = true,
+     .defaults = {.n_head_kv = 8, .head_dim = 128, .rope_theta = 5e6},
+     .predictor_input = "normed",
+     .globals = rms_globals,
+     .layer = minimax_m2_layer,
+     .read = hearth_hf_read_minimax_m2},
     {.arch = "deepseek2",
      .classes = {"DeepseekV2ForCausalLM", "deepseek_v2"},
      .latent = true,

@@ -95,6 +95,9 @@ struct hearth_hf_family {
     bool window_heads;      // and heads of another size, and config.json says it of each layer
     bool rope_partial;      // a part of each head may rotate
     bool has_delta;         // layers that are recurrent by the gated delta rule
+    bool sees;              // images, whose tensors may stand beside the text's
+    bool llama_keys;        // the file says the number of tokens, and that whole heads rotate
+    bool window_list;       // the file says of each layer whether it has a window
     const char *predictor_input; // "normed", "stream", "layer": where the family's predictors look
     const struct hearth_hf_map *globals, *layer; // each ends with a NULL name
     const struct hearth_hf_map
@@ -139,6 +142,11 @@ struct hearth_hf_model {
     bool wide_borrowers;   // which have twice the neurons then
     uint32_t n_embd_layer; // of what a token gives each layer; 0: nothing
     double logit_cap;      // 0: none
+    struct {
+        double embedding, scores, residual, logits; // 0: not given
+    } scale;
+    bool has_deepstack; // the file says how many layers images reach beside the first
+    uint32_t n_deepstack;
     struct {
         const char *factors;             // how their tensors' names end; NULL: no matrices are in F8_E4M3
         uint32_t block_rows, block_cols; // that share a factor; 0: rows or matrices do

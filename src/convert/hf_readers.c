@@ -48,14 +48,13 @@ int hearth_hf_read_qwen3(struct hearth_hf_model *m, struct hearth_error *err)
     return expect(m, "attention_bias", false, false, err);
 }
 
-int hearth_hf_read_qwen3moe(struct hearth_hf_model *m, struct hearth_error *err)
+// Experts in all layers, as Qwen's models say it.
+static int read_qwen_experts(struct hearth_hf_model *m, struct hearth_error *err)
 {
     uint32_t every = 1;
     m->renorm = false;
-    int rc = hearth_hf_read_qwen3(m, err);
-    if (!rc)
-        rc = read_experts(
-            m, json_object_get(m->config.root, "num_experts") ? "num_experts" : "num_local_experts", err);
+    int rc = read_experts(
+        m, json_object_get(m->config.root, "num_experts") ? "num_experts" : "num_local_experts", err);
     if (!rc)
         rc = u32(m, "moe_intermediate_size", true, &m->n_ff_exp, err);
     if (!rc)
@@ -64,6 +63,87 @@ int hearth_hf_read_qwen3moe(struct hearth_hf_model *m, struct hearth_error *err)
         rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
                          "%s: layers without experts beside others are not supported", m->config.path);
     return rc ? rc : hearth_json_bool(&m->config, m->config.root, "norm_topk_prob", &m->renorm, err);
+}
+
+int hearth_hf_read_qwen3moe(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const int rc = hearth_hf_read_qwen3(m, err);
+    return rc ? rc : read_qwen_experts(m, err);
+}
+
+int hearth_hf_read_qwen2moe(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    int rc = read_qwen_experts(m, err);
+    if (!rc)
+        rc = u32(m, "shared_expert_intermediate_size", true, &m->n_ff_shared, err);
+    return rc ? rc : expect(m, "qkv_bias", true, true, err);
+}
+
+int hearth_hf_read_qwen3vl(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const json_t *images = json_object_get(m->outer ? m->outer : m->config.root, "vision_config");
+    m->has_deepstack = true;
+    m->n_deepstack = (uint32_t)json_array_size(json_object_get(images, "deepstack_visual_indexes"));
+    return hearth_hf_read_qwen3(m, err);
+}
+
+int hearth_hf_read_olmoe(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->renorm = false;
+    m->n_ff_exp = m->n_ff;
+    if (json_is_number(json_object_get(m->config.root, "clip_qkv")))
+        return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"clip_qkv\" is not supported", m->config.path);
+    int rc = expect(m, "attention_bias", false, false, err);
+    if (!rc)
+        rc = read_experts(m, "num_experts", err);
+    return rc ? rc : hearth_json_bool(&m->config, m->config.root, "norm_topk_prob", &m->renorm, err);
+}
+
+// Every fourth layer does not rotate: files do not say it, so it cannot be otherwise.
+int hearth_hf_read_smollm3(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const json_t *rotates = json_object_get(m->config.root, "no_rope_layers");
+    uint32_t interval = 4;
+    int rc = u32(m, "no_rope_layer_interval", false, &interval, err);
+    bool same = json_is_array(rotates) ? json_array_size(rotates) >= m->n_layer : interval == 4;
+    for (uint32_t i = 0; i < m->n_layer && same && json_is_array(rotates); i++)
+        same = json_integer_value(json_array_get(rotates, i)) == ((i + 1) % 4 != 0);
+    if (!rc && !same)
+        rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                         "%s: \"no_rope_layers\": other than every fourth layer is not supported",
+                         m->config.path);
+    return rc ? rc : expect(m, "use_sliding_window", false, false, err);
+}
+
+int hearth_hf_read_granite(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const struct {
+        const char *key;
+        double *out;
+    } scales[] = {{"embedding_multiplier", &m->scale.embedding},
+                  {"attention_multiplier", &m->scale.scores},
+                  {"residual_multiplier", &m->scale.residual},
+                  {"logits_scaling", &m->scale.logits}};
+    int rc = HEARTH_OK;
+    for (size_t i = 0; i < sizeof scales / sizeof *scales && !rc; i++) {
+        *scales[i].out = 1;
+        rc = hearth_json_f64(&m->config, m->config.root, scales[i].key, false, scales[i].out, err);
+        if (!rc && !(*scales[i].out > 0))
+            rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: \"%s\" %g must be positive", m->config.path,
+                             scales[i].key, *scales[i].out);
+    }
+    return rc;
+}
+
+int hearth_hf_read_granitemoe(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->n_ff_exp = m->n_ff;
+    int rc = hearth_hf_read_granite(m, err);
+    if (!rc)
+        rc = read_experts(m, "num_local_experts", err);
+    if (!rc)
+        rc = u32(m, "shared_intermediate_size", false, &m->n_ff_shared, err);
+    return rc ? rc : expect(m, "attention_bias", false, false, err);
 }
 
 int hearth_hf_read_falcon(struct hearth_hf_model *m, struct hearth_error *err)
@@ -558,4 +638,34 @@ int hearth_hf_read_gptoss(struct hearth_hf_model *m, struct hearth_error *err)
     if (!rc)
         rc = expect_number(m, "swiglu_limit", 7, 7, err);
     return rc ? rc : expect(m, "attention_bias", true, true, err);
+}
+
+// ---- MiniMax-M2
+
+int hearth_hf_read_minimax_m2(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const json_t *types = json_object_get(m->config.root, "attn_type_list");
+    const json_t *function = json_object_get(m->config.root, "scoring_func");
+    for (size_t i = 0; i < json_array_size(types); i++)
+        if (json_integer_value(json_array_get(types, i)) != 1)
+            return hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                               "%s: \"attn_type_list\": layers with linear attention are not supported",
+                               m->config.path);
+    if (json_is_string(function) && !hearth_json_is(function, "sigmoid"))
+        return hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                           "%s: \"scoring_func\": \"%.40s\" is not supported, sigmoid is", m->config.path,
+                           json_string_value(function));
+    m->gating = SIGMOID;
+    m->n_ff_exp = m->n_ff;
+    int rc = read_experts(m, "num_local_experts", err);
+    if (!rc)
+        rc = u32(m, "rotary_dim", false, &m->n_rot, err);
+    if (!rc && (m->n_rot % 2 || m->n_rot > m->head_dim))
+        rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: \"rotary_dim\" %u of %u dimensions cannot be",
+                         m->config.path, m->n_rot, m->head_dim);
+    if (!rc)
+        rc = expect_number(m, "shared_intermediate_size", 0, 0, err);
+    if (!rc)
+        rc = expect(m, "use_qk_norm", true, true, err);
+    return rc ? rc : expect(m, "use_routing_bias", true, true, err);
 }

@@ -15,13 +15,20 @@ int hearth_hf_read_gemma4(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma4_unified(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_glm4moe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gptoss(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_granite(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_granitemoe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_lfm2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_lfm2moe(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_minimax_m2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_mixtral(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_olmoe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_opt(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_qwen2moe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_qwen3(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_qwen35(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_qwen35moe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_qwen3moe(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_qwen3vl(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_smollm3(struct hearth_hf_model *m, struct hearth_error *err);
 
 #endif

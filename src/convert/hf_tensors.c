@@ -436,7 +436,8 @@ static int set_shape(struct finding *f, struct hearth_hf_tensor *t, bool vector,
                 hearth_file_path(p[i].from->file), p[i].from->name);
     const bool turned = t->order == HEARTH_HF_COLUMNS;
     t->is_vectors = vector;
-    t->n_dims = (vector ? 1u : 2u) + each;
+    const bool row = vector && !each && p[0].from->n_dims == 2 && p[0].from->dims[0] == 1;
+    t->n_dims = (vector && !row ? 1u : 2u) + each;
     t->ne[0] = vector || turned ? p[0].rows : p[0].cols;
     t->ne[1] = vector ? 1 : turned ? p[0].cols : p[0].rows;
     if (each)
@@ -591,6 +592,8 @@ static int add_rope_factors(struct finding *f)
 static bool is_of_images(const struct finding *f, const char *name)
 {
     static const char text[] = "language_model.";
+    if (f->m->family->sees && (!strncmp(name, "visual.", 7) || !strncmp(name, "model.visual.", 13)))
+        return true;
     return f->m->outer && strstr(f->base, text) && !strstr(name, text) && strcmp(name, "lm_head.weight") != 0;
 }
 

@@ -33,6 +33,17 @@ static const char *const names[] = {"llama",
                                     "qwen3-fp8",
                                     "qwen35moe-fp8",
                                     "glm-lite",
+                                    "qwen2moe",
+                                    "qwen2vl",
+                                    "qwen3vl",
+                                    "smollm3",
+                                    "granite",
+                                    "granitemoe",
+                                    "seed-oss",
+                                    "olmo2",
+                                    "olmo3",
+                                    "olmoe",
+                                    "minimax-m2",
                                     "gpt-oss",
                                     "gpt-oss-mxfp4"};
 enum { N_NAMES = sizeof names / sizeof names[0] };
@@ -154,7 +165,7 @@ static void test_llama_cpp(void **state)
         hearth_gguf_close(&g);
         n++;
     }
-    assert_int_equal(n, 20);
+    assert_int_equal(n, 31);
 }
 
 // ---- transformers
@@ -464,6 +475,23 @@ static void test_refusals(void **state)
     // Where there is no layer for guesses behind these, config.json does not make one.
     REFUSED_CHANGE("glm4-moe", config, "\"num_hidden_layers\":3", "\"num_hidden_layers\":4",
                    HEARTH_E_UNSUPPORTED, "tensor model.layers.3.e");
+    REFUSED_CHANGE("smollm3", config, "\"no_rope_layers\":[1,1,1,0]", "\"no_rope_layers\":[1,1,0,1]",
+                   HEARTH_E_UNSUPPORTED, "other than every fourth layer");
+    REFUSED_CHANGE("granite", config, "\"residual_multiplier\":0.22", "\"residual_multiplier\":-1",
+                   HEARTH_E_FORMAT, "\"residual_multiplier\" -1 must be positive");
+    REFUSED_CHANGE("granitemoe", config, "\"shared_intermediate_size\":16", "\"shared_intermediate_size\":0",
+                   HEARTH_E_UNSUPPORTED, "shared_mlp.input_linear.weight has no place");
+    REFUSED_CHANGE("olmoe", config, "\"clip_qkv\":null", "\"clip_qkv\":8.0", HEARTH_E_UNSUPPORTED,
+                   "\"clip_qkv\" is not supported");
+    REFUSED_CHANGE("olmo3", config, "[\"sliding_attention\",\"sliding_attention\"",
+                   "[\"full_attention\",\"sliding_attention\"", HEARTH_E_UNSUPPORTED,
+                   "windows in another order");
+    REFUSED_CHANGE("qwen2moe", config, "\"shared_expert_intermediate_size\":32",
+                   "\"shared_expert_intermediate_size\":16", HEARTH_E_FORMAT, "has shape [");
+    REFUSED_CHANGE("minimax-m2", config, "\"rotary_dim\":4", "\"rotary_dim\":10", HEARTH_E_FORMAT,
+                   "\"rotary_dim\" 10 of 8 dimensions");
+    REFUSED_CHANGE("minimax-m2", config, "\"sigmoid\"", "\"softmax\"", HEARTH_E_UNSUPPORTED,
+                   "\"scoring_func\": \"softmax\" is not supported");
     REFUSED_CHANGE("gpt-oss", config, "\"truncate\":false", "\"truncate\":true", HEARTH_E_UNSUPPORTED,
                    "with truncation");
     REFUSED_CHANGE("gpt-oss", config, "\"rope_type\":\"yarn\"", "\"rope_type\":\"linear\"",

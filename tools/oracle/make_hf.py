@@ -397,7 +397,58 @@ MODELS |= {
              f8_config={"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8", "weight_block_size": [6, 5]}),
     ),
 }  # fmt: skip
-KNOWN_TO_LLAMA_CPP = {"glm4-moe", "deepseek-v3-fp8", "qwen3-fp8", "llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b",
+# Families of later years, most of them like others with a difference or two.
+MODELS |= {
+    "qwen2moe": (
+        tf.Qwen2MoeForCausalLM,
+        dict(GROUPED, moe_intermediate_size=16, shared_expert_intermediate_size=32, num_experts=6, num_experts_per_tok=3,
+             norm_topk_prob=False, decoder_sparse_step=1, mlp_only_layers=[]),
+        "qwen", "bfloat16", {},
+    ),
+    "qwen2vl": ( # as published: the text's settings beside those of images
+        tf.Qwen2ForCausalLM, dict(GROUPED, tie_word_embeddings=True), "qwen", "bfloat16",
+        dict(config={"architectures": ["Qwen2VLForConditionalGeneration"], "model_type": "qwen2_vl", "rope_theta": 10000.0,
+                     "rope_parameters": None, "rope_scaling": {"type": "mrope", "mrope_section": [1, 1, 0]}, "layer_types": None,
+                     "vision_config": {"depth": 1}}, visual="visual."),
+    ),
+    "qwen3vl": (
+        tf.Qwen3ForCausalLM,
+        dict(GROUPED, head_dim=8, tie_word_embeddings=True,
+             rope_parameters=dict(PLAIN, mrope_section=[2, 1, 1], mrope_interleaved=True)),
+        "qwen", "bfloat16", dict(images="Qwen3VLForConditionalGeneration", deepstack=[1, 2]),
+    ),
+    "smollm3": (tf.SmolLM3ForCausalLM, dict(GROUPED, num_hidden_layers=4, tie_word_embeddings=True, pad_token_id=None), "llama3", "bfloat16", {}),
+    "granite": (
+        tf.GraniteForCausalLM,
+        dict(GROUPED, tie_word_embeddings=True, embedding_multiplier=12.0, attention_multiplier=0.3, residual_multiplier=0.22,
+             logits_scaling=8.0),
+        "llama3", "bfloat16", {},
+    ),
+    "granitemoe": (
+        tf.GraniteMoeSharedForCausalLM,
+        dict(GROUPED, num_local_experts=6, num_experts_per_tok=3, shared_intermediate_size=16, tie_word_embeddings=True,
+             embedding_multiplier=12.0, attention_multiplier=0.3, residual_multiplier=0.22, logits_scaling=6.0),
+        "llama3", "bfloat16", {},
+    ),
+    "seed-oss": (tf.SeedOssForCausalLM, dict(GROUPED, head_dim=8), "llama3", "bfloat16", {}),
+    "olmo2": (tf.Olmo2ForCausalLM, dict(GROUPED), "llama3", "bfloat16", {}),
+    "olmo3": (
+        tf.Olmo3ForCausalLM,
+        dict(GROUPED, num_hidden_layers=4, sliding_window=4,
+             rope_parameters={"full_attention": dict(YARN, attention_factor=1.2), "sliding_attention": PLAIN}),
+        "llama3", "bfloat16", {},
+    ),
+    "olmoe": (tf.OlmoeForCausalLM, dict(GROUPED, rms_norm_eps=1e-5, num_experts=6, num_experts_per_tok=3, norm_topk_prob=False),
+              "llama3", "bfloat16", {}),
+    "minimax-m2": (
+        tf.MiniMaxM2ForCausalLM,
+        dict(GROUPED, head_dim=8, num_local_experts=6, num_experts_per_tok=3, intermediate_size=16,
+             rope_parameters=dict(PLAIN, partial_rotary_factor=0.5)),
+        "llama3", "bfloat16", dict(config={"rotary_dim": 4, "scoring_func": "sigmoid"}),
+    ),
+}  # fmt: skip
+KNOWN_TO_LLAMA_CPP = {"qwen2moe", "qwen2vl", "qwen3vl", "smollm3", "granite", "granitemoe", "seed-oss", "olmo2", "olmo3", "olmoe", "minimax-m2",
+                      "glm4-moe", "deepseek-v3-fp8", "qwen3-fp8", "llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b",
                       "gemma4", "gemma4-e", "gemma4-moe", "deepseek-v2", "deepseek-v3", "glm-lite", "gpt-oss",
                       "gpt-oss-mxfp4"}  # fmt: skip
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "bin": torch.float16, "sharded": torch.bfloat16}
@@ -706,8 +757,15 @@ def make(name, out, with_llama_cpp):
             where = f"block_sparse_moe.experts.{x}" if "experts" in extra else "mlp"
             for part, w in zip(("fc1", "fc2"), pair):
                 tensors[f"model.layers.{i}.{where}.predictor.{part}.weight"] = w
+    if "visual" in extra:
+        config = {k: v for k, v in config.items() if v is not None}
+        tensors[extra["visual"] + "patch_embed.proj.weight"] = torch.zeros(4, 4)
+    if "deepstack" in extra:
+        config = {k: v for k, v in config.items() if k != "architectures"} | {"model_type": "qwen3_vl_text"}
     if "images" in extra: # as models that see images are published
-        config = {"architectures": [extra["images"]], "text_config": config, "vision_config": {"depth": 1},
+        config = {"architectures": [extra["images"]]} | ({"model_type": "qwen3_vl"} if "deepstack" in extra else {}) | {
+                  "text_config": config,
+                  "vision_config": {"depth": 1} | ({"deepstack_visual_indexes": extra["deepstack"]} if "deepstack" in extra else {}),
                   "tie_word_embeddings": config["tie_word_embeddings"]} | (
                       {"quantization_config": config.pop("quantization_config")} if "f8" in extra else {})  # fmt: skip
         tensors = {k.replace("model.", "model.language_model.", 1): v for k, v in tensors.items()}
