@@ -275,6 +275,10 @@ hearth_token hearth_token_eot(const struct hearth_model *model);
 // Whether the token ends a generation, as EOS, EOT and some others do. Threads: any.
 bool hearth_token_is_eog(const struct hearth_model *model, hearth_token token);
 
+// Whether the file says that the token is never to be chosen (tokenizer.ggml.suppress_tokens), as its embedding has not
+// been trained for instance. A sampler leaves it out by a bias of -INFINITY. Threads: any.
+bool hearth_token_is_suppressed(const struct hearth_model *model, hearth_token token);
+
 // ---- text
 
 // Turns tokens into text as they come, holding back incomplete UTF-8 characters.

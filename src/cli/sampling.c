@@ -44,8 +44,8 @@ static int add_biases(struct hearth_sampling *s, const struct hearth_options *o,
         if (status)
             return status;
     }
-    for (hearth_token t = 0; o->ignore_eos && t < n_vocab; t++)
-        if (hearth_token_is_eog(model, t))
+    for (hearth_token t = 0; t < n_vocab; t++)
+        if (hearth_token_is_suppressed(model, t) || (o->ignore_eos && hearth_token_is_eog(model, t)))
             s->biases[p->n_logit_biases++] = (struct hearth_logit_bias){t, -INFINITY};
     p->logit_biases = s->biases;
     return HEARTH_EXIT_OK;

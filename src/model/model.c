@@ -455,6 +455,11 @@ bool hearth_token_is_eog(const struct hearth_model *model, hearth_token token)
     return hearth_vocab_is_eog(model->vocab, token);
 }
 
+bool hearth_token_is_suppressed(const struct hearth_model *model, hearth_token token)
+{
+    return hearth_vocab_is_suppressed(model->vocab, token);
+}
+
 struct hearth_stream {
     struct hearth_utf8_stream *utf8;
 };

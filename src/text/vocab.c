@@ -57,6 +57,11 @@ bool hearth_vocab_is_eog(const struct hearth_vocab *v, hearth_token t)
     return t >= 0 && (uint32_t)t < v->n_tokens && (v->flags[t] & HEARTH_TOKEN_EOG);
 }
 
+bool hearth_vocab_is_suppressed(const struct hearth_vocab *v, hearth_token t)
+{
+    return t >= 0 && (uint32_t)t < v->n_tokens && (v->flags[t] & HEARTH_TOKEN_NEVER);
+}
+
 struct hearth_str hearth_vocab_text(const struct hearth_vocab *v, hearth_token t)
 {
     return t >= 0 && (uint32_t)t < v->n_tokens ? v->text[t] : (struct hearth_str){"", 0};

@@ -54,6 +54,7 @@ hearth_token hearth_vocab_eos(const struct hearth_vocab *v);
 hearth_token hearth_vocab_eot(const struct hearth_vocab *v);            // named by the file, or known by name
 bool hearth_vocab_is_eog(const struct hearth_vocab *v, hearth_token t); // EOS, EOT and similar tokens, known
                                                                         // by name
+bool hearth_vocab_is_suppressed(const struct hearth_vocab *v, hearth_token t);
 struct hearth_str hearth_vocab_text(const struct hearth_vocab *v, hearth_token t); // as stored in the file;
                                                                                    // valid while the
                                                                                    // vocabulary is open

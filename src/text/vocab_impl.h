@@ -17,6 +17,7 @@ enum {
     HEARTH_TOKEN_EOG = 1,    // ends a generation
     HEARTH_TOKEN_LSTRIP = 2, // as a special token, swallows white space on its left
     HEARTH_TOKEN_RSTRIP = 4, // ... on its right
+    HEARTH_TOKEN_NEVER = 8,  // is not to be chosen
 };
 
 // A special token. Entries are in the order of the bytes of their texts; -1: there is no such entry.

@@ -222,6 +222,23 @@ static int mark_more_ends(struct reading *r, struct hearth_vocab *v)
     return HEARTH_OK;
 }
 
+// Ids that the vocabulary does not have are passed over, as llama.cpp does it.
+static int mark_suppressed(struct reading *r, struct hearth_vocab *v)
+{
+    const struct hearth_gguf_kv *kv = hearth_gguf_find(r->g, KEY("suppress_tokens"));
+    if (!kv)
+        return HEARTH_OK;
+    if (kv->type != HEARTH_GGUF_ARRAY || (kv->element != HEARTH_GGUF_I32 && kv->element != HEARTH_GGUF_U32))
+        return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s should be an array of integers", path_of(r),
+                           KEY("suppress_tokens"));
+    for (uint64_t i = 0; i < kv->count; i++) {
+        const int64_t id = hearth_gguf_kv_i64(kv, i);
+        if (id >= 0 && id < v->n_tokens)
+            v->flags[id] |= HEARTH_TOKEN_NEVER;
+    }
+    return HEARTH_OK;
+}
+
 static bool contains_ignoring_case(struct hearth_str s, const char *what)
 {
     size_t n = strlen(what);
@@ -271,6 +288,8 @@ int hearth_vocab_open(struct hearth_vocab **out, const struct hearth_gguf *g, st
         rc = hearth_vocab_create(out, &r.spec, path_of(&r), err);
     if (rc == HEARTH_OK)
         rc = mark_more_ends(&r, *out);
+    if (rc == HEARTH_OK)
+        rc = mark_suppressed(&r, *out);
     if (rc == HEARTH_OK)
         rc = set_strips(&r, *out);
     if (rc != HEARTH_OK)

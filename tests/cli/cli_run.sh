@@ -91,6 +91,16 @@ done
 run 1 run "$model" -p x -n 1 -l "$n_vocab+1"
 err_has "$n_vocab"
 
+# ---- what the file says is never to be chosen
+never=(run "$golden/minimax-text.Q8_0.gguf" -p a -n 5 --temp 0)
+run 0 "${never[@]}" -l 100+1e6
+echo aaaaa >"$tmp/want"
+same "$tmp/out" "$tmp/want"
+run 0 "${never[@]}"
+cp "$tmp/out" "$tmp/want"
+run 0 "${never[@]}" -l 270+1e6
+same "$tmp/out" "$tmp/want"
+
 # ---- seeds
 run 0 run "$model" -p "$prompt" -n 20 -s 7 --temp 1.5
 cp "$tmp/out" "$tmp/seven"

@@ -30,6 +30,8 @@ static void put_values(struct hearth_gguf_writer *w)
     OK(hearth_gguf_put_array(w, "x.exact", HEARTH_GGUF_F64, exact, 2, &err));
     OK(hearth_gguf_put_strings(w, "x.texts", texts, 3, &err));
     OK(hearth_gguf_put_strings(w, "x.nothing", NULL, 0, &err));
+    static const int32_t never[] = {6, -1, 3, 7};
+    OK(hearth_gguf_put_array(w, "tokenizer.ggml.suppress_tokens", HEARTH_GGUF_I32, never, 4, &err));
 }
 
 static struct hearth_model *open_file(const struct file *f)
@@ -119,15 +121,15 @@ static void test_keys(void **state)
     (void)state;
     struct hearth_model *m = open_file(&usual);
     char key[40];
-    assert_int_equal(hearth_model_meta_count(m), 14);
-    for (int64_t i = 0; i < 14; i++) {
+    assert_int_equal(hearth_model_meta_count(m), 15);
+    for (int64_t i = 0; i < 15; i++) {
         assert_in_range(hearth_model_meta_key(m, i, key, sizeof key), 6, sizeof key - 1);
         assert_true(hearth_model_meta_length(m, key) >= 0);
     }
-    assert_string_equal(key, "x.nothing");
+    assert_string_equal(key, "tokenizer.ggml.suppress_tokens");
     assert_int_equal(hearth_model_meta_key(m, 0, key, 8), strlen("general.architecture"));
     assert_string_equal(key, "general");
-    assert_int_equal(hearth_model_meta_key(m, 14, key, sizeof key), -1);
+    assert_int_equal(hearth_model_meta_key(m, 15, key, sizeof key), -1);
     assert_int_equal(hearth_model_meta_key(m, -1, key, sizeof key), -1);
     hearth_model_close(&m);
 }
@@ -140,6 +142,8 @@ static void test_special(void **state)
     assert_int_equal(hearth_token_eos(m), 2);
     assert_int_equal(hearth_token_eot(m), 5); // by name
     assert_string_equal(hearth_model_chat_template(m), "{{ messages }}\n");
+    for (hearth_token t = -1; t < 9; t++)
+        assert_int_equal(hearth_token_is_suppressed(m, t), t == 3 || t == 6);
     hearth_model_close(&m);
 
     struct file other = usual;

@@ -57,3 +57,4 @@ def add_hyper_parameters(w, _arch, cfg):
     w.add_expert_used_count(cfg.num_experts_per_tok)
     w.add_full_attention_interval(2)
     w.add_residual_scale(cfg.mlp_alpha_factor)
+    w.add_suppress_tokens([270, 280])  # the converter's for tokens whose embeddings are zero
