@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Hyper-parameters: read from config.json, written under GGUF's keys.
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -193,6 +194,12 @@ static int read_rope_type(struct hearth_hf_model *m, const json_t *rope, const c
 {
     if (!strcmp(type, "default") || (!strcmp(type, "mrope") && m->sections[0]))
         return HEARTH_OK;
+    if (m->family->rope_long && (!strcmp(type, "longrope") || !strcmp(type, "su"))) {
+        m->rope = HEARTH_HF_ROPE_LONG;
+        m->short_factors = json_object_get(rope, "short_factor");
+        m->long_factors = json_object_get(rope, "long_factor");
+        return HEARTH_OK;
+    }
     int rc = hearth_json_f64(&m->config, rope, "factor", true, &m->rope_factor, err);
     if (rc)
         return rc;
@@ -306,7 +313,10 @@ static int read_rope(struct hearth_hf_model *m, struct hearth_error *err)
 static int read_period(struct hearth_hf_model *m, const json_t *types, struct hearth_error *err)
 {
     uint32_t period = m->family->window_period;
-    int rc = u32(m, "sliding_window_pattern", false, &period, err);
+    const char *letters = json_string_value(json_object_get(m->config.root, "sliding_window_pattern"));
+    int rc = letters ? HEARTH_OK : u32(m, "sliding_window_pattern", false, &period, err);
+    if (letters && strcmp(letters, "LLLG") != 0 && !json_is_array(types))
+        rc = unsupported(m, "sliding_window_pattern", "other than LLLG is not supported", err);
     for (size_t i = 0; i < json_array_size(types); i++)
         if (!hearth_json_is(json_array_get(types, i), "sliding_attention")) {
             period = (uint32_t)i + 1;
@@ -530,6 +540,14 @@ static void put_rope(struct putting *p)
     if (m->sections[0] && !p->rc)
         p->rc = hearth_gguf_put_array(p->w, key_of(m, "rope.dimension_sections"), HEARTH_GGUF_I32,
                                       m->sections, 4, p->err);
+    if (m->family->rope_long)
+        put_u32(p, "rope.scaling.original_context_length", m->n_ctx_orig);
+    if (m->rope == HEARTH_HF_ROPE_LONG) {
+        const double longer = (double)m->n_ctx / m->n_ctx_orig;
+        put_f32(p, "rope.scaling.attn_factor", longer > 1 ? sqrt(1 + log(longer) / log(m->n_ctx_orig)) : 1);
+    }
+    if (!strcmp(m->family->arch, "cohere2") && m->rope == HEARTH_HF_ROPE_PLAIN)
+        put_str(p, key_of(m, "rope.scaling.type"), "none");
     if (m->rope != HEARTH_HF_ROPE_LINEAR && m->rope != HEARTH_HF_ROPE_YARN)
         return;
     put_str(p, key_of(m, "rope.scaling.type"), m->rope == HEARTH_HF_ROPE_YARN ? "yarn" : "linear");
@@ -647,7 +665,6 @@ static void put_kinds(struct putting *p)
     put_u32(p, "attention.value_length_swa", m->head_dim);
     put_u32(p, "attention.shared_kv_layers", m->n_borrowing);
     put_u32(p, "embedding_length_per_layer_input", m->n_embd_layer);
-    put_given(p, "final_logit_softcapping", m->logit_cap);
 }
 
 // Of so many layers the last one has no window.
@@ -660,7 +677,7 @@ static void put_windows(struct putting *p)
     put_array(p, "attention.sliding_window_pattern", HEARTH_GGUF_BOOL, windowed);
 }
 
-// Granite's scales, and what models that see have.
+// Scales, caps, and what models that see have.
 static void put_scales(struct putting *p)
 {
     const struct hearth_hf_model *m = p->m;
@@ -668,6 +685,8 @@ static void put_scales(struct putting *p)
     put_given(p, "attention.scale", m->scale.scores);
     put_given(p, "residual_scale", m->scale.residual);
     put_given(p, "logit_scale", m->scale.logits);
+    put_given(p, "final_logit_softcapping", m->logit_cap);
+    put_given(p, "attn_logit_softcapping", m->score_cap);
     if (m->has_deepstack)
         put_u32(p, "n_deepstack_layers", m->n_deepstack);
 }
@@ -675,11 +694,9 @@ static void put_scales(struct putting *p)
 // What an architecture computes unless the file names another activation.
 static const char *own_activation(const struct hearth_hf_model *m)
 {
-    static const char *const own[][2] = {{"bamboo", "drelu"},
-                                         {"falcon", "gelu"},
-                                         {"opt", "relu"},
-                                         {"gemma3", "gelu_tanh"},
-                                         {"gemma4", "gelu_tanh"}};
+    static const char *const own[][2] = {{"bamboo", "drelu"},     {"falcon", "gelu"},
+                                         {"opt", "relu"},         {"gemma2", "gelu_tanh"},
+                                         {"gemma3", "gelu_tanh"}, {"gemma4", "gelu_tanh"}};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         if (!strcmp(own[i][0], m->family->arch))
             return own[i][1];
@@ -710,7 +727,7 @@ int hearth_hf_model_put(const struct hearth_hf_model *m, bool has_predictors, st
             m->norm_eps);
     if (m->has_rope)
         put_rope(&p);
-    if (m->window)
+    if (m->window || m->family->window_always)
         put_u32(&p, "attention.sliding_window", m->window);
     if (m->window && m->family->window_list)
         put_windows(&p);
@@ -723,7 +740,7 @@ int hearth_hf_model_put(const struct hearth_hf_model *m, bool has_predictors, st
         put_experts(&p);
     if (has_predictors || strcmp(m->activation, own_activation(m)) != 0)
         put_str(&p, key_of(m, "feed_forward.activation"), m->activation);
-    if (!strncmp(m->family->arch, "lfm2", 4) || m->family->latent)
+    if (!strncmp(m->family->arch, "lfm2", 4) || m->family->latent || m->family->says_vocab)
         put_u32(&p, "vocab_size", m->n_vocab);
     if (m->family->llama_keys) {
         put_u32(&p, "vocab_size", m->n_vocab);

@@ -450,6 +450,44 @@ static const struct hearth_hf_map granitemoe_layer[] = {
     {0},
 };
 
+#define PACKED_GATED                                                                                         \
+    SAME("mlp.gate_up_proj.weight", "ffn_up.weight"), SAME("mlp.down_proj.weight", "ffn_down.weight")
+
+static const struct hearth_hf_map phi3_layer[] = {
+    NORMS, SAME("self_attn.qkv_proj.weight", "attn_qkv.weight"), OUTPUT, PACKED_GATED, {0},
+};
+
+static const struct hearth_hf_map glm4_layer[] = {
+    SAME("input_layernorm.weight", "attn_norm.weight"),
+    SAME("post_self_attn_layernorm.weight", "post_attention_norm.weight"),
+    SAME("post_attention_layernorm.weight", "ffn_norm.weight"),
+    SAME("post_mlp_layernorm.weight", "post_ffw_norm.weight"),
+    PLAIN_QKV,
+    QKV_BIASES(HEARTH_HF_OPTIONAL),
+    PACKED_GATED,
+    {0},
+};
+
+static const struct hearth_hf_map gemma2_layer[] = {
+    NORM("input_layernorm.weight", "attn_norm.weight"),
+    NORM("post_attention_layernorm.weight", "post_attention_norm.weight"),
+    NORM("pre_feedforward_layernorm.weight", "ffn_norm.weight"),
+    NORM("post_feedforward_layernorm.weight", "post_ffw_norm.weight"),
+    PLAIN_QKV,
+    GATED,
+    {0},
+};
+
+// One norm before both parts, which are side by side.
+static const struct hearth_hf_map cohere2_layer[] = {
+    SAME("input_layernorm.weight", "attn_norm.weight"),
+    PLAIN_QKV,
+    GATED,
+    {0},
+};
+
+static const struct hearth_hf_map ernie_layer[] = {NORMS, PLAIN_QKV, GATED, {0}};
+
 // ---- the list
 
 #define GEMMA4_DEFAULTS(context, width)                                                                      \
@@ -644,6 +682,62 @@ static const struct hearth_hf_family families[] = {
      .globals = rms_globals,
      .layer = gptoss_layer,
      .read = hearth_hf_read_gptoss},
+    {.arch = "phi3",
+     .classes = {"Phi3ForCausalLM", "phi3"},
+     .rope_partial = true,
+     .rope_long = true,
+     .window_always = true,
+     .defaults = {.n_ctx = 4096, .norm_eps = 1e-5},
+     .predictor_input = "stream",
+     .globals = rms_globals,
+     .layer = phi3_layer,
+     .read = hearth_hf_read_phi3},
+    {.arch = "glm4",
+     .classes = {"Glm4ForCausalLM", "glm4"},
+     .rope_partial = true,
+     .defaults = {.n_head_kv = 2, .head_dim = 128, .norm_eps = 1.5625e-7, .rope_share = 0.5},
+     .predictor_input = "stream",
+     .globals = rms_globals,
+     .layer = glm4_layer},
+    {.arch = "exaone4",
+     .classes = {"Exaone4ForCausalLM", "exaone4"},
+     .window_period = 4,
+     .window_list = true,
+     .says_vocab = true,
+     .defaults = {.window = 4096, .norm_eps = 1e-5},
+     .predictor_input = "stream",
+     .globals = rms_globals,
+     .layer = olmo2_layer},
+    {.arch = "cohere2",
+     .classes = {"Cohere2ForCausalLM", "cohere2"},
+     .layer_norm = true,
+     .window_period = 4,
+     .says_vocab = true,
+     .defaults = {.window = 4096, .norm_eps = 1e-5, .tied = true},
+     .predictor_input = "stream",
+     .globals = rms_globals,
+     .layer = cohere2_layer,
+     .read = hearth_hf_read_cohere2},
+    {.arch = "ernie4_5",
+     .classes = {"Ernie4_5ForCausalLM", "Ernie4_5_ForCausalLM", "ernie4_5"},
+     .defaults = {.head_dim = 128, .norm_eps = 1e-5, .rope_theta = 500000, .tied = true},
+     .predictor_input = "stream",
+     .globals = rms_globals,
+     .layer = ernie_layer,
+     .read = hearth_hf_read_ernie},
+    {.arch = "gemma2",
+     .classes = {"Gemma2ForCausalLM", "gemma2"},
+     .window_period = 2,
+     .defaults = {.n_ctx = 8192,
+                  .n_head_kv = 4,
+                  .head_dim = 256,
+                  .window = 4096,
+                  .activation = "gelu_pytorch_tanh",
+                  .tied = true},
+     .predictor_input = "stream",
+     .globals = one_more_globals,
+     .layer = gemma2_layer,
+     .read = hearth_hf_read_gemma2},
     {.arch = "gemma3",
      .classes = {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", "gemma3_text"},
      .window_period = 6,

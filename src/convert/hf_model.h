@@ -97,6 +97,9 @@ struct hearth_hf_family {
     bool has_delta;         // layers that are recurrent by the gated delta rule
     bool sees;              // images, whose tensors may stand beside the text's
     bool llama_keys;        // the file says the number of tokens, and that whole heads rotate
+    bool window_always;     // the file says the window even where there is none
+    bool says_vocab;        // the file says the number of tokens
+    bool rope_long;         // tables of factors of the rotation, for short texts and for long ones
     bool window_list;       // the file says of each layer whether it has a window
     const char *predictor_input; // "normed", "stream", "layer": where the family's predictors look
     const struct hearth_hf_map *globals, *layer; // each ends with a NULL name
@@ -112,6 +115,7 @@ enum hearth_hf_rope {
     HEARTH_HF_ROPE_LINEAR,
     HEARTH_HF_ROPE_YARN,
     HEARTH_HF_ROPE_LLAMA3,
+    HEARTH_HF_ROPE_LONG,
     HEARTH_HF_ROPE_PROPORTIONAL // of each head a share rotates, at the frequencies of a whole one
 };
 
@@ -142,6 +146,7 @@ struct hearth_hf_model {
     bool wide_borrowers;   // which have twice the neurons then
     uint32_t n_embd_layer; // of what a token gives each layer; 0: nothing
     double logit_cap;      // 0: none
+    double score_cap;      // same
     struct {
         double embedding, scores, residual, logits; // 0: not given
     } scale;
@@ -165,6 +170,7 @@ struct hearth_hf_model {
     double rope_share;                                    // of PROPORTIONAL
     uint32_t sections[4];                                 // of images' rotation
     uint32_t window_period;                               // 0: not given
+    const json_t *short_factors, *long_factors;           // of config.json; NULL: none
     double low_freq_factor, high_freq_factor;             // llama3
     double beta_fast, beta_slow, attn_factor, ext_factor; // YaRN; 0: not given
     double yarn_log;                                      // same: of scores, as GGUF has it

@@ -17,6 +17,9 @@
 #define O200K(end, digits)                                                                                   \
     START UPPER "*" LOWER "+" end "|" START UPPER "+" LOWER "*" end "|" digits                               \
                 "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" END
+#define SEED(lines)                                                                                          \
+    CONTRACTIONS "|[^" lines "\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}" lines "]+|\\s*[" lines    \
+                 "]+|\\s+(?!\\S)|\\s+"
 #define MARKED_WORD(lines)                                                                                   \
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^" lines "\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"   \
     "| ?[\\p{P}\\p{S}]+[" lines "]*|\\s*[" lines "]+|\\s+(?!\\S)|\\s+"
@@ -32,6 +35,8 @@ static const struct {
     {"=" GPT2 "\n", "gpt-2", NULL},
     {"=" CL100K("\\p{N}{1,3}") "\n", "dbrx", "llama-bpe"},
     {"=" CL100K("\\p{N}") "\n", "qwen2", NULL},
+    {"=" SEED("\\r\\n") "\n", "seed-coder", NULL},
+    {"=" SEED("\r\n") "\n", "seed-coder", NULL},
     {"=" CONTRACTIONS "|" START "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" END "\n",
      "qwen35", NULL},
     {"=\\p{N}\n=" GPT2 "\n", "smollm", NULL},

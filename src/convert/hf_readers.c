@@ -208,6 +208,58 @@ static int expect_number(const struct hearth_hf_model *m, const char *key, doubl
                        key, is, value);
 }
 
+int hearth_hf_read_gemma2(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->logit_cap = 30;
+    m->score_cap = 50;
+    // The largest model scales scores as if heads shared its width; the architecture knows that.
+    const double scale = m->n_layer == 46 ? (double)m->n_embd / m->n_head : (double)m->head_dim;
+    int rc =
+        hearth_json_f64(&m->config, m->config.root, "final_logit_softcapping", false, &m->logit_cap, err);
+    if (!rc)
+        rc = hearth_json_f64(&m->config, m->config.root, "attn_logit_softcapping", false, &m->score_cap, err);
+    if (!rc)
+        rc = expect(m, "attention_bias", false, false, err);
+    return rc ? rc : expect_number(m, "query_pre_attn_scalar", scale, 256, err);
+}
+
+int hearth_hf_read_cohere2(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->n_rot = m->head_dim;
+    m->scale.logits = 0.0625;
+    int rc = hearth_json_f64(&m->config, m->config.root, "layer_norm_eps", false, &m->norm_eps, err);
+    if (!rc)
+        rc = hearth_json_f64(&m->config, m->config.root, "logit_scale", false, &m->scale.logits, err);
+    if (!rc && !(m->scale.logits > 0))
+        rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: \"logit_scale\" %g must be positive", m->config.path,
+                         m->scale.logits);
+    if (!rc)
+        rc = expect_number(m, "rotary_pct", 1, 1, err);
+    return rc ? rc : expect(m, "attention_bias", false, false, err);
+}
+
+int hearth_hf_read_ernie(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    return expect(m, "use_bias", false, false, err);
+}
+
+int hearth_hf_read_phi3(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    if (m->own_head_dim && m->head_dim != m->n_embd / m->n_head)
+        return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"head_dim\" %u is not supported, %u is",
+                           m->config.path, m->head_dim, m->n_embd / m->n_head);
+    m->n_rot = m->n_rot ? m->n_rot : m->head_dim;
+    m->n_ctx_orig = m->n_ctx_orig ? m->n_ctx_orig : m->n_ctx;
+    const json_t *lists[] = {m->short_factors, m->long_factors};
+    for (size_t k = 0; k < 2 && m->rope == HEARTH_HF_ROPE_LONG; k++)
+        for (size_t i = 0; i < m->n_rot / 2; i++)
+            if (json_array_size(lists[k]) != m->n_rot / 2 ||
+                !(json_number_value(json_array_get(lists[k], i)) > 0))
+                return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"%s\" must be %u positive numbers",
+                                   m->config.path, k ? "long_factor" : "short_factor", m->n_rot / 2);
+    return HEARTH_OK;
+}
+
 int hearth_hf_read_gemma3(struct hearth_hf_model *m, struct hearth_error *err)
 {
     static const char *const caps[] = {"attn_logit_softcapping", "final_logit_softcapping"};

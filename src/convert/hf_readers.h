@@ -7,9 +7,12 @@
 
 // Each reads from config.json, whose general part is in *m, what its family alone has. HEARTH_E_UNSUPPORTED: a
 // setting that Hearth does not run, by name. HEARTH_E_FORMAT: one that cannot be.
+int hearth_hf_read_cohere2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_deepseek_v2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_deepseek_v3(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_ernie(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_falcon(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_gemma2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma3(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma4(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma4_unified(struct hearth_hf_model *m, struct hearth_error *err);
@@ -23,6 +26,7 @@ int hearth_hf_read_minimax_m2(struct hearth_hf_model *m, struct hearth_error *er
 int hearth_hf_read_mixtral(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_olmoe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_opt(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_phi3(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_qwen2moe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_qwen3(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_qwen35(struct hearth_hf_model *m, struct hearth_error *err);

@@ -568,6 +568,29 @@ static void fill_proportional(const struct hearth_hf_model *m, float *factors, u
         factors[i] = i < rotating ? 1.0f : 1e30f;
 }
 
+// Of short texts and of long ones, as config.json has them.
+static int add_long_factors(struct finding *f)
+{
+    const struct hearth_hf_model *m = f->m;
+    const uint32_t n = m->n_rot / 2;
+    const json_t *lists[] = {m->short_factors, m->long_factors};
+    static const char *const names[] = {"rope_factors_short.weight", "rope_factors_long.weight"};
+    float *factors = f->out->rope_factors = hearth_calloc(2 * (size_t)n, sizeof *factors);
+    if (!factors)
+        return no_memory(f);
+    for (size_t k = 0; k < 2; k++, factors += n) {
+        struct hearth_hf_tensor *t = add_tensor(f, names[k], -1);
+        if (!t)
+            return no_memory(f);
+        for (uint32_t i = 0; i < n; i++)
+            factors[i] = (float)json_number_value(json_array_get(lists[k], i));
+        t->n_dims = 1;
+        t->ne[0] = n;
+        t->values = factors;
+    }
+    return HEARTH_OK;
+}
+
 static int add_rope_factors(struct finding *f)
 {
     const struct hearth_hf_model *m = f->m;
@@ -674,6 +697,8 @@ static int find_all(struct finding *f)
     int rc = add_table(f, family->globals, -1);
     if (!rc && (f->m->rope == HEARTH_HF_ROPE_LLAMA3 || family->window_heads))
         rc = add_rope_factors(f);
+    if (!rc && f->m->rope == HEARTH_HF_ROPE_LONG)
+        rc = add_long_factors(f);
     for (uint32_t i = 0; i < f->m->n_layer && !rc; i++)
         rc = add_table(f, family->layer, (int)i);
     for (uint32_t i = f->m->n_layer; i < hearth_hf_n_blocks(f->m) && !rc; i++) {

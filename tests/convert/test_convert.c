@@ -44,6 +44,13 @@ static const char *const names[] = {"llama",
                                     "olmo3",
                                     "olmoe",
                                     "minimax-m2",
+                                    "phi3",
+                                    "phi4",
+                                    "glm4",
+                                    "exaone4",
+                                    "cohere2",
+                                    "ernie",
+                                    "gemma2",
                                     "gpt-oss",
                                     "gpt-oss-mxfp4"};
 enum { N_NAMES = sizeof names / sizeof names[0] };
@@ -120,6 +127,7 @@ static bool differs(const char *name, const char *key)
          "tokenizer.ggml.token_type"}, // as above, and marks that are not special are defined by users
         {"gemma4-e", "tokenizer.ggml.token_type"},
         {"gemma4-moe", "tokenizer.ggml.token_type"},
+        {"gemma2", "tokenizer.ggml.add_space_prefix"}, // whatever the vocabulary says
     };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
         if (!strcmp(list[i][0], name) && !strcmp(list[i][1], key))
@@ -165,7 +173,7 @@ static void test_llama_cpp(void **state)
         hearth_gguf_close(&g);
         n++;
     }
-    assert_int_equal(n, 31);
+    assert_int_equal(n, 38);
 }
 
 // ---- transformers
@@ -492,6 +500,19 @@ static void test_refusals(void **state)
                    "\"rotary_dim\" 10 of 8 dimensions");
     REFUSED_CHANGE("minimax-m2", config, "\"sigmoid\"", "\"softmax\"", HEARTH_E_UNSUPPORTED,
                    "\"scoring_func\": \"softmax\" is not supported");
+    REFUSED_CHANGE("phi3", config, "\"short_factor\":[1.0,1.5]", "\"short_factor\":[1.0]", HEARTH_E_FORMAT,
+                   "\"short_factor\" must be 2 positive numbers");
+    REFUSED_CHANGE("phi3", config, "\"long_factor\":[2.0,4.5]", "\"long_factor\":[2.0,-4.5]", HEARTH_E_FORMAT,
+                   "\"long_factor\" must be 2 positive numbers");
+    REFUSED_CHANGE("gemma2", config, "\"query_pre_attn_scalar\":8", "\"query_pre_attn_scalar\":9",
+                   HEARTH_E_UNSUPPORTED, "\"query_pre_attn_scalar\": 9 is not supported, 8 is");
+    REFUSED_CHANGE("cohere2", config, "\"rotary_pct\":1.0", "\"rotary_pct\":0.5", HEARTH_E_UNSUPPORTED,
+                   "\"rotary_pct\": 0.5 is not supported");
+    REFUSED_CHANGE("ernie", config, "\"use_bias\":false", "\"use_bias\":true", HEARTH_E_UNSUPPORTED,
+                   "\"use_bias\": true is not supported");
+    REFUSED_CHANGE("exaone4", config, "[\"sliding_attention\",\"sliding_attention\"",
+                   "[\"full_attention\",\"sliding_attention\"", HEARTH_E_UNSUPPORTED,
+                   "windows in another order");
     REFUSED_CHANGE("gpt-oss", config, "\"truncate\":false", "\"truncate\":true", HEARTH_E_UNSUPPORTED,
                    "with truncation");
     REFUSED_CHANGE("gpt-oss", config, "\"rope_type\":\"yarn\"", "\"rope_type\":\"linear\"",

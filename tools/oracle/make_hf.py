@@ -447,7 +447,35 @@ MODELS |= {
         "llama3", "bfloat16", dict(config={"rotary_dim": 4, "scoring_func": "sigmoid"}),
     ),
 }  # fmt: skip
-KNOWN_TO_LLAMA_CPP = {"qwen2moe", "qwen2vl", "qwen3vl", "smollm3", "granite", "granitemoe", "seed-oss", "olmo2", "olmo3", "olmoe", "minimax-m2",
+MODELS |= {
+    "phi3": (
+        tf.Phi3ForCausalLM,
+        dict(GROUPED, hidden_size=32, pad_token_id=None, original_max_position_embeddings=16,
+             rope_parameters={"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0, 1.5], "long_factor": [2.0, 4.5],
+                              "partial_rotary_factor": 0.5, "original_max_position_embeddings": 16}),
+        "spm", "bfloat16", {},
+    ),
+    "phi4": (tf.Phi3ForCausalLM, dict(GROUPED, pad_token_id=None, original_max_position_embeddings=64), "spm", "bfloat16", {}),
+    "glm4": (tf.Glm4ForCausalLM, dict(GROUPED, head_dim=8, attention_bias=True, pad_token_id=None,
+                                      rope_parameters=dict(PLAIN, partial_rotary_factor=0.5)), "llama3", "bfloat16", {}),
+    "exaone4": (tf.Exaone4ForCausalLM, dict(GROUPED, num_hidden_layers=4, head_dim=8, sliding_window=4, sliding_window_pattern=4,
+                                            rope_parameters=LLAMA3_ROPE), "llama3", "bfloat16", dict(config={"sliding_window_pattern": "LLLG"})),
+    "cohere2": (
+        tf.Cohere2ForCausalLM,
+        {k: v for k, v in GROUPED.items() if k != "rms_norm_eps"}
+        | dict(num_hidden_layers=4, layer_norm_eps=1e-5, sliding_window=4, logit_scale=0.25, tie_word_embeddings=True),
+        "llama3", "bfloat16", dict(config={"rotary_pct": 1.0}),
+    ),
+    "ernie": (tf.Ernie4_5ForCausalLM, dict(GROUPED, head_dim=8, tie_word_embeddings=True), "spm", "bfloat16", {}),
+    "gemma2": (
+        tf.Gemma2ForCausalLM,
+        dict(GROUPED, head_dim=8, query_pre_attn_scalar=8, sliding_window=4, final_logit_softcapping=8.0, attn_logit_softcapping=6.0,
+             tie_word_embeddings=True),
+        "spm", "bfloat16", {},
+    ),
+}  # fmt: skip
+KNOWN_TO_LLAMA_CPP = {"phi3", "phi4", "glm4", "exaone4", "cohere2", "ernie", "gemma2",
+                      "qwen2moe", "qwen2vl", "qwen3vl", "smollm3", "granite", "granitemoe", "seed-oss", "olmo2", "olmo3", "olmoe", "minimax-m2",
                       "glm4-moe", "deepseek-v3-fp8", "qwen3-fp8", "llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b",
                       "gemma4", "gemma4-e", "gemma4-moe", "deepseek-v2", "deepseek-v3", "glm-lite", "gpt-oss",
                       "gpt-oss-mxfp4"}  # fmt: skip
@@ -638,7 +666,7 @@ def convert_with_llama_cpp(folder, pre):
         ModelBase.load_hparams = staticmethod(lambda *_, **__: dict(raw))
     hparams = ModelBase.load_hparams(Path(folder), False)
     cls = get_model_class(get_model_architecture(hparams, ModelType.TEXT))
-    if raw.get("model_type") in ("glm4_moe_lite", "glm4_moe"):  # whose published vocabulary has tokens that this one lacks
+    if raw.get("model_type") in ("glm4_moe_lite", "glm4_moe", "glm4"):  # whose published vocabulary has tokens that this one lacks
         cls.set_vocab = cls._set_vocab_gpt2
     try:
         with torch.inference_mode():
