@@ -596,6 +596,12 @@ static void put_recurrence(struct putting *p)
         return;
     }
     put_u32(p, "full_attention_interval", m->full_interval);
+    uint8_t recurs[4096 + 64]; // the layer for guesses attends, whatever the interval says of its number
+    for (uint32_t i = 0; i < hearth_hf_n_blocks(m); i++)
+        recurs[i] = i < m->n_layer && hearth_hf_is_recurrent(m, i);
+    if (hearth_hf_n_blocks(m) > m->n_layer && !p->rc)
+        p->rc = hearth_gguf_put_array(p->w, key_of(m, "attention.recurrent_layers"), HEARTH_GGUF_BOOL, recurs,
+                                      hearth_hf_n_blocks(m), p->err);
     put_u32(p, "ssm.conv_kernel", m->n_taps);
     put_u32(p, "ssm.state_size", m->rec_dim);
     put_u32(p, "ssm.group_count", m->rec_keys);

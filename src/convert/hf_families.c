@@ -147,6 +147,15 @@ static const struct hearth_hf_map nextn[] = {
     {0},
 };
 
+// The same where it stands apart.
+static const struct hearth_hf_map mtp[] = {
+    SAME("mtp.fc.weight", "nextn.eh_proj.weight"),
+    {"mtp.pre_fc_norm_embedding.weight", "nextn.enorm.weight", HEARTH_HF_REQUIRED, HEARTH_HF_ONE_MORE},
+    {"mtp.pre_fc_norm_hidden.weight", "nextn.hnorm.weight", HEARTH_HF_REQUIRED, HEARTH_HF_ONE_MORE},
+    {"mtp.norm.weight", "nextn.shared_head_norm.weight", HEARTH_HF_REQUIRED, HEARTH_HF_ONE_MORE},
+    {0},
+};
+
 static const struct hearth_hf_map glm4moe_layer[] = {
     SAME("input_layernorm.weight", "attn_norm.weight"),
     SAME("post_attention_layernorm.weight", "post_attention_norm.weight"),
@@ -794,6 +803,8 @@ static const struct hearth_hf_family families[] = {
      .predictor_input = "stream",
      .globals = one_more_globals,
      .layer = qwen35_layer,
+     .extra = mtp,
+     .extra_apart = true,
      .read = hearth_hf_read_qwen35},
     {.arch = "qwen35moe",
      .classes = {"Qwen3_5MoeForCausalLM", "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text"},
@@ -810,6 +821,8 @@ static const struct hearth_hf_family families[] = {
      .predictor_input = "normed",
      .globals = one_more_globals,
      .layer = qwen35moe_layer,
+     .extra = mtp,
+     .extra_apart = true,
      .read = hearth_hf_read_qwen35moe},
     {.arch = "lfm2",
      .classes = {"Lfm2ForCausalLM", "lfm2"},

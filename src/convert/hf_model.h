@@ -104,7 +104,8 @@ struct hearth_hf_family {
     const char *predictor_input; // "normed", "stream", "layer": where the family's predictors look
     const struct hearth_hf_map *globals, *layer; // each ends with a NULL name
     const struct hearth_hf_map
-        *extra; // what layers that guess tokens ahead have beside; NULL: they are left out
+        *extra;       // what layers that guess tokens ahead have beside; NULL: they are left out
+    bool extra_apart; // these are "mtp.layers.0." in place of numbers behind the others
     struct hearth_hf_defaults defaults;
     // Reads what is special about the family. May be NULL.
     int (*read)(struct hearth_hf_model *m, struct hearth_error *err);

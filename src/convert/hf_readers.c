@@ -467,6 +467,12 @@ int hearth_hf_read_qwen35(struct hearth_hf_model *m, struct hearth_error *err)
         rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
                          "%s: %u heads of %u values with %u heads of %u keys are not supported",
                          m->config.path, m->rec_heads, m->rec_dim, m->rec_keys, key_dim);
+    if (!rc)
+        rc = u32(m, "mtp_num_hidden_layers", false, &m->n_extra, err);
+    if (!rc && m->n_extra > 1)
+        rc =
+            hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"mtp_num_hidden_layers\": %u is not supported, 1 is",
+                        m->config.path, m->n_extra);
     return rc ? rc : expect(m, "attention_bias", false, false, err);
 }
 

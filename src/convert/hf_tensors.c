@@ -43,10 +43,14 @@ static int no_memory(const struct finding *f)
 static struct name name_of(const struct finding *f, const char *from, int layer, uint32_t expert)
 {
     struct name n;
-    const char *base = strncmp(from, "lm_head", 7) ? f->base : "", *mark = strchr(from, '#');
+    const bool whole = !strncmp(from, "lm_head", 7) || !strncmp(from, "mtp.", 4);
+    const bool apart = f->m->family->extra_apart && layer >= (int)f->m->n_layer;
+    const char *base = whole || apart ? "" : f->base, *mark = strchr(from, '#');
     const char *layers = f->m->family->layers ? f->m->family->layers : "layers.";
-    int at = layer < 0 ? snprintf(n.text, sizeof n.text, "%s", base)
-                       : snprintf(n.text, sizeof n.text, "%s%s%d.", base, layers, layer);
+    int at = layer < 0 || whole
+                 ? snprintf(n.text, sizeof n.text, "%s", base)
+                 : snprintf(n.text, sizeof n.text, "%s%s%d.", base, apart ? "mtp.layers." : layers,
+                            apart ? layer - (int)f->m->n_layer : layer);
     if (mark)
         snprintf(n.text + at, sizeof n.text - (size_t)at, "%.*s%u%s", (int)(mark - from), from, expert,
                  mark + 1);
@@ -617,7 +621,8 @@ static bool is_of_images(const struct finding *f, const char *name)
     static const char text[] = "language_model.";
     if (f->m->family->sees && (!strncmp(name, "visual.", 7) || !strncmp(name, "model.visual.", 13)))
         return true;
-    return f->m->outer && strstr(f->base, text) && !strstr(name, text) && strcmp(name, "lm_head.weight") != 0;
+    return f->m->outer && strstr(f->base, text) && !strstr(name, text) &&
+           strcmp(name, "lm_head.weight") != 0 && strncmp(name, "mtp.", 4) != 0;
 }
 
 // Of a layer that attends to keys and values of an earlier one: what would make its own.
@@ -713,7 +718,9 @@ bool hearth_hf_has_extra(const struct hearth_hf_model *m, const struct hearth_ch
 {
     struct finding f = {.m = m, .c = c};
     f.base = find_base(&f);
-    return hearth_checkpoint_find(c, name_of(&f, "eh_proj.weight", (int)m->n_layer, 0).text);
+    return hearth_checkpoint_find(
+        c,
+        name_of(&f, m->family->extra ? m->family->extra[0].from : "eh_proj.weight", (int)m->n_layer, 0).text);
 }
 
 int hearth_hf_tensors_find(struct hearth_hf_tensors *out, const struct hearth_hf_model *m,

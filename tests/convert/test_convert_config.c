@@ -100,14 +100,15 @@ static void test_silent_configs(void **state)
                 "{\"architectures\":[\"Lfm2MoeForCausalLM\"]," LFM2_SAID
                 ",\"intermediate_size\":48,\"moe_intermediate_size\":16,\"num_dense_layers\":1,"
                 "\"num_experts\":6,\"layer_types\":[\"conv\",\"full_attention\",\"conv\"]}");
-    expect_same("qwen35",
-                "{\"architectures\":[\"Qwen3_5ForConditionalGeneration\"],\"text_config\":{" QWEN35_SAID
-                ",\"hidden_act\":\"silu\",\"linear_conv_kernel_dim\":4,\"rms_norm_eps\":1e-6,"
-                "\"layer_types\":[\"linear_attention\",\"linear_attention\",\"full_attention\"],"
-                "\"rope_parameters\":{\"partial_rotary_factor\":0.25,\"rope_theta\":1e4},"
-                "\"tie_word_embeddings\":true}}",
-                "{\"architectures\":[\"Qwen3_5ForConditionalGeneration\"],\"tie_word_embeddings\":true,"
-                "\"text_config\":{" QWEN35_SAID ",\"full_attention_interval\":3}}");
+    expect_same(
+        "qwen35",
+        "{\"architectures\":[\"Qwen3_5ForConditionalGeneration\"],\"text_config\":{\"mtp_num_hidden_layers\":1," QWEN35_SAID
+        ",\"hidden_act\":\"silu\",\"linear_conv_kernel_dim\":4,\"rms_norm_eps\":1e-6,"
+        "\"layer_types\":[\"linear_attention\",\"linear_attention\",\"full_attention\"],"
+        "\"rope_parameters\":{\"partial_rotary_factor\":0.25,\"rope_theta\":1e4},"
+        "\"tie_word_embeddings\":true}}",
+        "{\"architectures\":[\"Qwen3_5ForConditionalGeneration\"],\"tie_word_embeddings\":true,"
+        "\"text_config\":{\"mtp_num_hidden_layers\":1," QWEN35_SAID ",\"full_attention_interval\":3}}");
 }
 
 // Of Qwen's models the layers from a certain one on have a window, as transformers reads it.

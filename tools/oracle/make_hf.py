@@ -300,7 +300,7 @@ MODELS |= {
              use_expert_bias=True, routed_scaling_factor=1.0),
         "llama3", "safetensors", {},
     ),
-    "qwen35": (tf.Qwen3_5ForCausalLM, DELTA, "qwen", "bfloat16", dict(images="Qwen3_5ForConditionalGeneration")),
+    "qwen35": (tf.Qwen3_5ForCausalLM, DELTA, "qwen", "bfloat16", dict(images="Qwen3_5ForConditionalGeneration", mtp=3, config={"mtp_num_hidden_layers": 1})),
     "qwen35moe": (
         tf.Qwen3_5MoeForCausalLM,
         {k: v for k, v in DELTA.items() if k != "intermediate_size"}
@@ -393,7 +393,7 @@ MODELS |= {
     ),
     "qwen35moe-fp8": ( # experts in one tensor
         tf.Qwen3_5MoeForCausalLM, MODELS["qwen35moe"][1], "qwen", "bfloat16",
-        dict(images="Qwen3_5MoeForConditionalGeneration", f8=(6, 5),
+        dict(images="Qwen3_5MoeForConditionalGeneration", mtp=3, fused=True, config={"mtp_num_hidden_layers": 1}, f8=(6, 5),
              f8_config={"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8", "weight_block_size": [6, 5]}),
     ),
 }  # fmt: skip
@@ -474,7 +474,7 @@ MODELS |= {
         "spm", "bfloat16", {},
     ),
 }  # fmt: skip
-KNOWN_TO_LLAMA_CPP = {"phi3", "phi4", "glm4", "exaone4", "cohere2", "ernie", "gemma2",
+KNOWN_TO_LLAMA_CPP = {"qwen35", "phi3", "phi4", "glm4", "exaone4", "cohere2", "ernie", "gemma2",
                       "qwen2moe", "qwen2vl", "qwen3vl", "smollm3", "granite", "granitemoe", "seed-oss", "olmo2", "olmo3", "olmoe", "minimax-m2",
                       "glm4-moe", "deepseek-v3-fp8", "qwen3-fp8", "llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b",
                       "gemma4", "gemma4-e", "gemma4-moe", "deepseek-v2", "deepseek-v3", "glm-lite", "gpt-oss",
@@ -569,6 +569,19 @@ def to_mxfp4(model, rng):
     return out
 
 
+def fuse_experts(tensors):
+    """Experts of a layer in two tensors, as newer checkpoints have them."""
+    out = dict(tensors)
+    for name in tensors:
+        if ".experts.0.gate_proj." in name:
+            start = name.split("0.gate_proj")[0]
+            n = sum(k.startswith(start) and k.endswith("gate_proj.weight") for k in tensors)
+            gate, up, down = ([out.pop(f"{start}{e}.{part}_proj.weight") for e in range(n)] for part in ("gate", "up", "down"))
+            out[start + "gate_up_proj"] = torch.stack([torch.cat(pair) for pair in zip(gate, up)])
+            out[start + "down_proj"] = torch.stack(down)
+    return out
+
+
 def to_f8(tensors, blocks):
     """Matrices of layers in F8_E4M3 with their factors, and the same as plain numbers. blocks: (rows, columns) of a factor;
     None: it is a row's, or in outputs of attention the whole matrix's."""
@@ -628,6 +641,14 @@ def guess_tensors(rng, tensors, layer):
     for part, shape in shapes.items():
         out[f"model.layers.{layer}.{part}.weight"] = torch.from_numpy(rng.standard_normal(shape).astype(np.float32))
     return out
+
+
+def published_mtp(name, layer):
+    """The name that Qwen 3.5 has for a tensor of such a layer."""
+    start = f"model.layers.{layer}."
+    parts = {"eh_proj.weight": "mtp.fc.weight", "enorm.weight": "mtp.pre_fc_norm_embedding.weight",
+             "hnorm.weight": "mtp.pre_fc_norm_hidden.weight", "shared_head.norm.weight": "mtp.norm.weight"}  # fmt: skip
+    return parts.get(name.removeprefix(start), name.replace(start, "mtp.layers.0."))
 
 
 def store(folder, tensors, how):
@@ -760,14 +781,21 @@ def make(name, out, with_llama_cpp):
     if packed:
         tensors = {k: v for k, v in tensors.items() if k + "_blocks" not in packed} | packed
         config["quantization_config"] = {"modules_to_not_convert": ["lm_head"], "quant_method": "mxfp4"}
+    if extra.get("fused"):
+        tensors = fuse_experts(tensors)
+    guesses = {}
+    if "guesses" in extra or "mtp" in extra:
+        guesses = guess_tensors(np.random.RandomState(seed), tensors, extra.get("guesses", extra.get("mtp")))
+    if "mtp" in extra:
+        guesses = {published_mtp(k, extra["mtp"]): v for k, v in guesses.items()
+                   if not k.endswith((".embed_tokens.weight", ".shared_head.head.weight"))}  # fmt: skip
     if "f8" in extra:
         tensors, plain = to_f8(tensors, extra["f8"])
         model = with_weights(model, plain, config)
         config["quantization_config"] = extra["f8_config"]
     if "ahead" in extra:
         tensors |= ahead_tensors(np.random.RandomState(seed), model.config, extra["ahead"])
-    if "guesses" in extra:
-        tensors |= guess_tensors(np.random.RandomState(seed), tensors, extra["guesses"])
+    tensors |= guesses
     tensors |= spare_tensors(np.random.RandomState(seed), model.config, extra.get("spare", ()))
     if name == "falcon-7b": # llama.cpp's converter takes it as the number of KV heads; transformers does not look at it
         config["num_kv_heads"] = 1
