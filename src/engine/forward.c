@@ -18,11 +18,12 @@ struct job {
 struct norm_job {
     const struct hearth_context *c;
     const struct hearth_weight *w, *b;
-    const float *x;  // [T x E]
-    float *h;        // [T x E]
-    int first;       // row that task 0 stands for
-    const int *from; // rows of x, where that is not the row of h; or NULL
-    float *stream;   // x where it becomes h times a number, which is what parts add to; or NULL
+    const float *x;    // [T x E]
+    float *h;          // [T x E]
+    int first;         // row that task 0 stands for
+    const int *from;   // rows of x, where that is not the row of h; or NULL
+    float *stream;     // x where it becomes h times a number, which is what parts add to; or NULL
+    const float *ones; // weights where the model's norms have none, or NULL
 };
 
 // h = norm(x); and maybe x = h times a number
@@ -35,7 +36,9 @@ static void norm_task(void *arg, int task, int worker)
     const int row = j->first + task;
     float *h = hearth_row_of(j->h, row, hp->n_embd);
     const float *x = j->x + (size_t)(j->from ? j->from[row] : row) * width;
-    if (!j->w->data) // what comes behind reads the stream itself
+    if (j->ones)
+        j->c->kernels->layer_norm(h, x, j->ones, NULL, width, hp->norm_eps);
+    else if (!j->w->data) // what comes behind reads the stream itself
         memcpy(h, x, width * sizeof *h);
     else if (hp->layer_norm)
         j->c->kernels->layer_norm(h, x, hearth_vector_of(j->w), hearth_vector_of(j->b), width, hp->norm_eps);
@@ -58,7 +61,8 @@ static void norm(struct hearth_session *s, const struct hearth_weight *w, const 
                          .x = s->work.x,
                          .h = s->work.h,
                          .first = rows.first,
-                         .stream = s->model->hp.normed_scale > 0.0f ? s->work.x : NULL};
+                         .stream = s->model->hp.normed_scale > 0.0f ? s->work.x : NULL,
+                         .ones = s->model->hp.unit_norms ? s->work.ones : NULL};
     hearth_parallel(&s->context, norm_task, &j, rows.n);
 }
 
@@ -169,7 +173,14 @@ static void norm_all(const struct hearth_session *s, float *x, int n_heads, int 
     }
 }
 
-// What happens to a token's queries, or its keys, between projection and use: bias, norm, rotation, or rotation
+// Elements of queries, keys or values stay within the model's limit.
+static void limit(const struct hearth_hparams *hp, float *x, int n)
+{
+    for (int i = 0; hp->qkv_limit > 0 && i < n; i++)
+        x[i] = fminf(fmaxf(x[i], -hp->qkv_limit), hp->qkv_limit);
+}
+
+// What happens to a token's queries, or its keys, between projection and use: bias, limit, norm, rotation, or rotation
 // before the norm.
 static void prepare_heads(const struct hearth_session *s, int layer, float *x, int n_heads,
                           const struct hearth_weight *bias, const struct hearth_weight *head_norm,
@@ -180,6 +191,7 @@ static void prepare_heads(const struct hearth_session *s, int layer, float *x, i
     const int dim = hearth_head_dim_of(hp, layer);
     if (bias->data)
         kernels->add(x, hearth_vector_of(bias), bias->k);
+    limit(hp, x, n_heads * dim);
     if (!hp->norm_behind)
         norm_all(s, x, n_heads, dim, head_norm);
     if (cos_sin)
@@ -266,6 +278,7 @@ static void store_task(void *arg, int task, int worker)
     prepare_heads(s, j->layer, k, n_head_kv, &w->attn_k_b, &w->attn_k_norm, cos_sin);
     if (w->attn_v_b.data)
         s->model->kernels.add(v, w->attn_v_b.data, w->attn_v_b.k);
+    limit(hp, v, n_v);
     for (int i = 0; hp->value_scale != 1.0f && i < n_v; i++)
         v[i] *= hp->value_scale;
     if (hp->value_norm)
@@ -946,7 +959,8 @@ void hearth_forward_norm(struct hearth_session *s, const int *wanted, int n)
                          .b = &s->context.weights->output_norm_b,
                          .x = s->work.x,
                          .h = s->work.h,
-                         .from = wanted};
+                         .from = wanted,
+                         .ones = s->model->hp.unit_norms ? s->work.ones : NULL};
     hearth_parallel(&s->context, norm_task, &j, n);
 }
 

@@ -14,6 +14,8 @@
 
 // Weights are divided by their sum, which is not to be 0.
 #define LEAST_TOTAL 1e-20f
+// Scores count beside one where they are no more than this share of it, or of their own size, below it.
+#define NEAR_SHARE 0.02f
 
 struct job {
     struct hearth_moe_work *work;
@@ -135,8 +137,34 @@ static void look_up(const struct hearth_moe_work *w, int layer, int row, int *id
     }
 }
 
-// Experts and weights of one token. A weight is exp(score - best) over the sum of all (the softmax), or the
-// sigmoid of the score; or either over the sum of the chosen ones in ascending order of expert.
+static bool is_among(int expert, const int *ids, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (ids[i] == expert)
+            return true;
+    return false;
+}
+
+// SparseMixer (arXiv 2409.12136): each chosen expert, best first, has the weight of a softmax over those near it that were
+// not chosen before. It takes the place of the score; of the others these stay. weights [U] is room.
+static void weigh_near(float *scores, int n_expert, const int *ids, int n_used, float *weights)
+{
+    for (int i = 0; i < n_used; i++) {
+        const float best = scores[ids[i]];
+        float total = 0.0f;
+        for (int e = 0; e < n_expert; e++) {
+            const float size = fmaxf(fabsf(scores[e]), best);
+            if (!is_among(e, ids, i) && !((best - scores[e]) / size > NEAR_SHARE))
+                total += hearth_exp(scores[e] - best);
+        }
+        weights[i] = 1.0f / total;
+    }
+    for (int i = 0; i < n_used; i++)
+        scores[ids[i]] = weights[i];
+}
+
+// Experts and weights of one token. A weight is exp(score - best) over the sum of all (the softmax), or of those near it, or
+// the sigmoid of the score; or any of them over the sum of the chosen ones in ascending order of expert.
 static void choose_task(void *arg, int task, int worker)
 {
     (void)worker;
@@ -151,6 +179,8 @@ static void choose_task(void *arg, int task, int worker)
         look_up(j->work, j->layer, j->rows.first + task, ids);
     else
         choose_best(choices, hp->n_expert, ids, hp->n_expert_used);
+    if (hp->expert_gating == HEARTH_GATING_NEAR)
+        weigh_near(scores, hp->n_expert, ids, hp->n_expert_used, weights);
     sort(ids, hp->n_expert_used);
     float total = 1.0f;
     if (hp->expert_gating == HEARTH_GATING_SOFTMAX)

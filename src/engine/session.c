@@ -186,9 +186,11 @@ static void lay_out_matmul(struct hearth_session *s, struct hearth_arena *a)
 }
 
 // Whether heads are normed without weights.
-static bool norms_plainly(const struct hearth_hparams *hp)
+static int plain_weights(const struct hearth_hparams *hp)
 {
-    return hp->value_norm || hp->unit_heads || hp->one_vector;
+    if (hp->unit_norms)
+        return hp->n_embd;
+    return hp->value_norm || hp->unit_heads || hp->one_vector ? hearth_head_dim_most(hp) : 0;
 }
 
 // Lays out all buffers; run once to measure (arena without memory) and once to assign.
@@ -209,7 +211,7 @@ static void lay_out(struct hearth_session *s, struct hearth_arena *a)
     const bool two = hp->rope_theta_window > 0;
     w->cos_sin_window = hearth_arena_take_rows(a, two ? t : 0, steps, (size_t)hp->n_rot_window * f32);
     w->inv_freq_window = hearth_arena_take(a, two ? (size_t)hp->n_rot_window : 0, f32);
-    w->ones = hearth_arena_take(a, norms_plainly(hp) ? (size_t)hearth_head_dim_most(hp) : 0, f32);
+    w->ones = hearth_arena_take(a, (size_t)plain_weights(hp), f32);
     lay_out_token_layers(s, a);
     const size_t answers = hp->nextn ? 0 : (size_t)s->limits.logit_rows; // the model's head has those
     w->logits = hearth_arena_take_rows(a, answers, steps, (size_t)hp->n_vocab * f32);
@@ -700,7 +702,7 @@ int hearth_session_open(struct hearth_session **out, const struct hearth_model *
         hearth_session_close(out);
         return rc;
     }
-    for (int i = 0; norms_plainly(&model->hp) && i < hearth_head_dim_most(&model->hp); i++)
+    for (int i = 0; i < plain_weights(&model->hp); i++)
         s->work.ones[i] = 1.0f;
     hearth_rope_frequencies(&model->hp, s->context.weights->rope_freqs.data, s->work.inv_freq);
     if (model->hp.rope_theta_window > 0)

@@ -30,12 +30,12 @@ struct hearth_work {
     float *cos_sin;                          // [T x n_rot]
     float *inv_freq;                         // [n_rot / 2]
     float *cos_sin_window, *inv_freq_window; // the same of layers with a window, where they differ
-    float *ones;                             // [D] weights of norms that have none
-    float *token_layers;                     // [T x L P] what tokens give each layer
-    float *token_gate;                       // [T x P] of one layer
-    float **token_row;                       // [workers][L P] of its table
-    float *logits;                           // [logit_rows x V]
-    double *pooled;                          // [E] of hidden states (pooling.h)
+    float *ones;             // [D], or [E] where no norm has any: weights of norms that have none
+    float *token_layers;     // [T x L P] what tokens give each layer
+    float *token_gate;       // [T x P] of one layer
+    float **token_row;       // [workers][L P] of its table
+    float *logits;           // [logit_rows x V]
+    double *pooled;          // [E] of hidden states (pooling.h)
     float *nextn_pair;       // [T x 2 E] of a layer that guesses ahead: what its input is made of
     uint8_t **embedding_row; // [workers] of the table, when its rows come from the file
     struct hearth_matmul_work matmul;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The architectures qwen2, Qwen 1.5, 2 and 2.5, and qwen2vl, the text part of Qwen2-VL and Qwen2.5-VL. As llama, with
+// The architectures qwen, Qwen 1, qwen2, Qwen 1.5, 2 and 2.5, and qwen2vl, the text part of Qwen2-VL and Qwen2.5-VL. As llama, with
 // biases on queries, keys and values and rotation of the pairs (i, i + half a head). Positions of images have several
 // parts, which in texts are all the same.
 #include "model/arch.h"
@@ -34,6 +34,17 @@ const struct hearth_arch hearth_arch_qwen2vl = {
     .name = "qwen2vl",
     .positions = HEARTH_POS_ROPE_NEOX,
     .activation = HEARTH_ACT_SILU,
+    .globals = globals,
+    .layer = layer,
+};
+
+// Qwen 1: its files say both halves of the feed-forward part together.
+const struct hearth_arch hearth_arch_qwen = {
+    .name = "qwen",
+    .positions = HEARTH_POS_ROPE_NEOX,
+    .any_eps = true,
+    .activation = HEARTH_ACT_SILU,
+    .ff_both = true,
     .globals = globals,
     .layer = layer,
 };

@@ -232,6 +232,11 @@ static int read_scales(const struct reader *r, const struct hearth_arch *arch, s
     hp->router_scale = arch->router_root ? 1.0f / sqrtf((float)hp->n_embd) : 1.0f;
     hp->residual_scale = hp->logit_scale = hp->value_scale = 1.0f;
     float logits = 1.0f;
+    if (arch->qkv_limited) {
+        const int rc = read_float(r, "attention.clamp_kqv", false, 0.0f, 1e6f, &hp->qkv_limit);
+        if (rc)
+            return rc;
+    }
     if (arch->narrow_values)
         return read_float(r, "attention.value_scale", false, 1e-6f, 1e6f, &hp->value_scale);
     if (arch->normed_stream)
@@ -303,8 +308,10 @@ static int read_groups(const struct reader *r, const struct hearth_arch *arch, s
 static int read_gating(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     enum { SOFTMAX = 1, SIGMOID, SOFTMAX_OF_CHOSEN, ROOT };
-    static const int usuals[] = {
-        [HEARTH_GATING_SOFTMAX] = SOFTMAX, [HEARTH_GATING_SIGMOID] = SIGMOID, [HEARTH_GATING_ROOT] = ROOT};
+    static const int usuals[] = {[HEARTH_GATING_SOFTMAX] = SOFTMAX,
+                                 [HEARTH_GATING_SIGMOID] = SIGMOID,
+                                 [HEARTH_GATING_ROOT] = ROOT,
+                                 [HEARTH_GATING_NEAR] = 0}; // which files do not say
     int gating = usuals[arch->expert_gating];
     hp->expert_renorm = arch->expert_renorm;
     hp->expert_scale = 1.0f;
@@ -333,7 +340,8 @@ static int read_gating(const struct reader *r, const struct hearth_arch *arch, s
         rc = read_groups(r, arch, hp);
     hp->expert_gating = gating == SIGMOID ? HEARTH_GATING_SIGMOID
                         : gating == ROOT  ? HEARTH_GATING_ROOT
-                                          : HEARTH_GATING_SOFTMAX;
+                        : gating          ? HEARTH_GATING_SOFTMAX
+                                          : HEARTH_GATING_NEAR;
     hp->expert_renorm |= gating == SOFTMAX_OF_CHOSEN;
     return rc;
 }
@@ -528,8 +536,15 @@ static int read_ffn(const struct reader *r, const struct hearth_arch *arch, stru
         rc = read_widths(r, hp);
     else if (!rc)
         rc = read_range(r, "feed_forward_length", !hp->n_expert, !hp->n_expert, 4 * MAX_DIM, &hp->n_ff);
+    if (!rc && arch->ff_both && hp->n_ff % 2)
+        rc = hearth_fail(
+            r->err, HEARTH_E_FORMAT,
+            "%s: feed_forward_length %d is not even: the file is damaged or was converted wrongly",
+            hearth_gguf_path(r->g), hp->n_ff);
     if (rc)
         return rc;
+    if (arch->ff_both)
+        hp->n_ff /= 2;
     if (hp->n_expert ? !hearth_arch_has_need(arch, HEARTH_EACH_EXPERT) : !has_dense(arch))
         return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                            "%s: expert_count %d is not supported for architecture %s", hearth_gguf_path(r->g),
@@ -696,10 +711,12 @@ static int read_positions(const struct reader *r, const struct hearth_arch *arch
 static int read_norm(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     hp->layer_norm = arch->layer_norm;
+    hp->unit_norms = arch->unit_norms;
     hp->norm_eps = 1e-5f;
     const char *own = "attention.layer_norm_epsilon", *rms = "attention.layer_norm_rms_epsilon";
-    const bool has_own = arch->layer_norm || (arch->any_eps && !hearth_gguf_find(r->g, key_of(r, rms).text));
-    const int rc = read_float(r, has_own ? own : rms, !arch->layer_norm, 0.0f, 1.0f, &hp->norm_eps);
+    const bool other = arch->any_eps && !hearth_gguf_find(r->g, key_of(r, arch->layer_norm ? own : rms).text);
+    const int rc =
+        read_float(r, arch->layer_norm != other ? own : rms, !arch->layer_norm, 0.0f, 1.0f, &hp->norm_eps);
     hp->latent.eps = arch->latent_eps > 0 ? arch->latent_eps : hp->norm_eps;
     return rc;
 }

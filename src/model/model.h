@@ -241,7 +241,8 @@ struct hearth_latent {
 enum hearth_gating {
     HEARTH_GATING_SOFTMAX,
     HEARTH_GATING_SIGMOID,
-    HEARTH_GATING_ROOT // the root of the softplus
+    HEARTH_GATING_ROOT, // the root of the softplus
+    HEARTH_GATING_NEAR  // a softmax of those that are close to it, for each of the chosen
 };
 
 // What layers without attention compute: of a sequence's tokens so far they know a state of a fixed size.
@@ -411,7 +412,9 @@ struct hearth_hparams {
     float logit_cap;      // logits x become cap * tanh(x / cap); 0: they stay
     float score_cap;      // so do scaled scores of attention
     float value_scale;    // values are multiplied by this
-    bool value_norm;      // values are normed as heads, without weights; where there are none they are keys
+    float
+        qkv_limit; // elements of queries, keys and values are within it, before they rotate; 0: there is none
+    bool value_norm; // values are normed as heads, without weights; where there are none they are keys
 
     int window; // a token attends to itself and window - 1 before it; 0: to all
     bool
@@ -428,6 +431,7 @@ struct hearth_hparams {
     bool unit_heads;     // where queries and keys rotate, each head is normed after that, without weights
 
     bool layer_norm; // LayerNorm instead of RMSNorm, of heads, too
+    bool unit_norms; // and no norm has weights
     struct hearth_recurrence recurrence;
     bool attn_gated;  // attention's output is multiplied by sigmoids, which come with the queries
     bool gates_apart; // the same by a function of another product, attn_gate, of each element or each head:

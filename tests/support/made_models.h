@@ -566,7 +566,7 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
         {"context_length", 'u', MADE_CTX, NULL},
         {"embedding_length", 'u', MADE_E, NULL},
         {"block_count", 'u', made_layers(made), NULL},
-        {"feed_forward_length", 'u', made->ff ? made->ff : MADE_F, NULL},
+        {"feed_forward_length", 'u', (made->ff ? made->ff : MADE_F) * (arch && arch->ff_both ? 2 : 1), NULL},
         {"attention.head_count", 'u', MADE_HEADS, NULL},
         {"attention.head_count_kv", 'u', MADE_KV_HEADS, NULL},
         {arch && arch->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 'f',

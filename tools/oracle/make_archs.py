@@ -25,6 +25,7 @@ import archs_kimi
 import archs_mamba
 import archs_minimax
 import archs_nextn
+import archs_older
 import archs_qwen4
 import archs_vision
 import make_models as mm
@@ -300,8 +301,8 @@ MODELS |= {"mistral4": (
 )}  # fmt: skip
 MODELS |= archs_dsa.models(LATENT, GROUPED, YARN, HALF, 2 * TEXT)
 MODELS |= archs_experts.models(TEXT, GROUPED, PLAIN)
-MODELS |= archs_mamba.MODELS | archs_kimi.MODELS | archs_minimax.MODELS | archs_deepseek4.MODELS | archs_gemma3n.MODELS | archs_qwen4.models(DELTA, TEXT)
-HYBRIDS = {arch: module for module in (archs_mamba, archs_kimi, archs_minimax, archs_deepseek4, archs_gemma3n) for arch in module.ARCHS}
+MODELS |= archs_mamba.MODELS | archs_kimi.MODELS | archs_minimax.MODELS | archs_deepseek4.MODELS | archs_gemma3n.MODELS | archs_qwen4.models(DELTA, TEXT) | archs_older.MODELS
+HYBRIDS = {arch: module for module in (archs_mamba, archs_kimi, archs_minimax, archs_deepseek4, archs_gemma3n, archs_older) for arch in module.ARCHS}
 MODELS |= archs_vision.models(TEXT, GROUPED, PLAIN)
 MODELS |= archs_dense.models(TEXT, OTHER, GROUPED, WINDOWS, PLAIN, YARN)
 
@@ -923,6 +924,8 @@ def tables_of(name, cfg):
     """Tensors that are no weights of the model in transformers."""
     if name == "minicpm3":
         return archs_dense.tables(name, cfg)
+    if name == "phimoe":
+        return archs_older.tables(name, cfg)
     if name == "phi3-long":
         return {f"rope_factors_{kind}.weight": cfg.rope_parameters[kind + "_factor"] for kind in ("short", "long")}
     if name.startswith("gemma4"):

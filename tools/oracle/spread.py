@@ -25,7 +25,7 @@ def fill(model, rng):
     """Random weights, spread so that attention is peaked, routers decide and logits differ."""
     tied = model.config.tie_word_embeddings
     for name, p in model.named_parameters():
-        shape = tuple(p.shape)
+        shape, name = tuple(p.shape), name.replace("norm_attn_norm.", "")
         if "norm" in name or ".ln_" in name:
             value = rng.uniform(0.6, 1.4, shape) if name.endswith("weight") else rng.standard_normal(shape) * 0.1
             value -= has_ones(model, name)
@@ -47,9 +47,9 @@ def fill(model, rng):
                 std = 2.0
             elif "embed_tokens_per_layer" in name:
                 std = 0.2
-            elif "embed_tokens" in name or "word_embeddings" in name or "embed_in" in name:
+            elif any(part in name for part in ("embed_tokens", "word_embeddings", "embed_in", ".wte.")):
                 std = 0.5 if tied else 1.0
-            elif "embed_positions" in name or "lm_head" in name or "embed_out" in name:
+            elif "embed_positions" in name or ".wpe." in name or "lm_head" in name or "embed_out" in name:
                 std = 0.5
             elif any(part in name for part in ("down_proj", "out_proj", "feed_forward.w2", "o_proj", "fc2", ".dense.", "4h_to_h")):
                 std = 0.8 / inputs
@@ -59,7 +59,7 @@ def fill(model, rng):
                 std = 4.0 / inputs  # some beyond the clamps
             elif "kv_b_proj" in name or "q_b_proj" in name:
                 std = 2.0 / inputs
-            elif name.endswith(("mlp.gate.weight", "gate.wg.weight", "router.weight", "feed_forward.gate.weight")):
+            elif name.endswith(("mlp.gate.weight", "gate.wg.weight", "router.weight", "feed_forward.gate.weight", "router.layer.weight")):
                 std = 2.0 / inputs
             else:
                 std = 1.4 / inputs
