@@ -318,7 +318,7 @@ static const struct hearth_hf_map gemma4_layer[] = {
         from, to, HEARTH_HF_RECURS, order                                                                    \
     }
 
-#define QWEN35_MIXER                                                                                         \
+#define DELTA_ATTENTION                                                                                      \
     NORM("input_layernorm.weight", "attn_norm.weight"),                                                      \
         NORM("post_attention_layernorm.weight", "post_attention_norm.weight"),                               \
         IN_ATTENTION("self_attn.q_proj.weight", "attn_q.weight", HEARTH_HF_SAME),                            \
@@ -326,27 +326,44 @@ static const struct hearth_hf_map gemma4_layer[] = {
         IN_ATTENTION("self_attn.v_proj.weight", "attn_v.weight", HEARTH_HF_SAME),                            \
         IN_ATTENTION("self_attn.o_proj.weight", "attn_output.weight", HEARTH_HF_SAME),                       \
         IN_ATTENTION("self_attn.q_norm.weight", "attn_q_norm.weight", HEARTH_HF_ONE_MORE),                   \
-        IN_ATTENTION("self_attn.k_norm.weight", "attn_k_norm.weight", HEARTH_HF_ONE_MORE),                   \
-        IN_RECURRENCE("linear_attn.in_proj_qkv.weight", "attn_qkv.weight", HEARTH_HF_BEHIND_KEYS),           \
-        IN_RECURRENCE("linear_attn.in_proj_z.weight", "attn_gate.weight", HEARTH_HF_VALUE_HEADS),            \
-        IN_RECURRENCE("linear_attn.in_proj_b.weight", "ssm_beta.weight", HEARTH_HF_EACH_HEAD),               \
-        IN_RECURRENCE("linear_attn.in_proj_a.weight", "ssm_alpha.weight", HEARTH_HF_EACH_HEAD),              \
-        IN_RECURRENCE("linear_attn.conv1d.weight", "ssm_conv1d.weight", HEARTH_HF_BEHIND_KEYS),              \
+        IN_ATTENTION("self_attn.k_norm.weight", "attn_k_norm.weight", HEARTH_HF_ONE_MORE)
+#define DELTA_STATE                                                                                          \
+    IN_RECURRENCE("linear_attn.conv1d.weight", "ssm_conv1d.weight", HEARTH_HF_BEHIND_KEYS),                  \
         IN_RECURRENCE("linear_attn.A_log", "ssm_a", HEARTH_HF_DECAY),                                        \
         IN_RECURRENCE("linear_attn.dt_bias", "ssm_dt.bias", HEARTH_HF_EACH_HEAD),                            \
         IN_RECURRENCE("linear_attn.norm.weight", "ssm_norm.weight", HEARTH_HF_SAME),                         \
         IN_RECURRENCE("linear_attn.out_proj.weight", "ssm_out.weight", HEARTH_HF_VALUE_COLUMNS)
+#define QWEN35_MIXER                                                                                         \
+    DELTA_ATTENTION, DELTA_STATE,                                                                            \
+        IN_RECURRENCE("linear_attn.in_proj_qkv.weight", "attn_qkv.weight", HEARTH_HF_BEHIND_KEYS),           \
+        IN_RECURRENCE("linear_attn.in_proj_z.weight", "attn_gate.weight", HEARTH_HF_VALUE_HEADS),            \
+        IN_RECURRENCE("linear_attn.in_proj_b.weight", "ssm_beta.weight", HEARTH_HF_EACH_HEAD),               \
+        IN_RECURRENCE("linear_attn.in_proj_a.weight", "ssm_alpha.weight", HEARTH_HF_EACH_HEAD)
+
+// Many small experts, and one that all tokens use.
+#define MANY_EXPERTS                                                                                         \
+    SAME("mlp.gate.weight", "ffn_gate_inp.weight"),                                                          \
+        EXPERTS("mlp.experts.", "mlp.experts.", "gate_proj", "up_proj", "down_proj"),                        \
+        SAME("mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight"),                                  \
+        SAME("mlp.shared_expert.gate_proj.weight", "ffn_gate_shexp.weight"),                                 \
+        SAME("mlp.shared_expert.up_proj.weight", "ffn_up_shexp.weight"),                                     \
+        SAME("mlp.shared_expert.down_proj.weight", "ffn_down_shexp.weight")
 
 static const struct hearth_hf_map qwen35_layer[] = {QWEN35_MIXER, GATED, {0}};
 
 static const struct hearth_hf_map qwen35moe_layer[] = {
     QWEN35_MIXER,
-    SAME("mlp.gate.weight", "ffn_gate_inp.weight"),
-    EXPERTS("mlp.experts.", "mlp.experts.", "gate_proj", "up_proj", "down_proj"),
-    SAME("mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight"),
-    SAME("mlp.shared_expert.gate_proj.weight", "ffn_gate_shexp.weight"),
-    SAME("mlp.shared_expert.up_proj.weight", "ffn_up_shexp.weight"),
-    SAME("mlp.shared_expert.down_proj.weight", "ffn_down_shexp.weight"),
+    MANY_EXPERTS,
+    {0},
+};
+
+static const struct hearth_hf_map qwen3next_layer[] = {
+    DELTA_ATTENTION,
+    DELTA_STATE,
+    IN_RECURRENCE("linear_attn.in_proj_qkvz.weight", "attn_qkv.weight", HEARTH_HF_JOINT_QKV),
+    IN_RECURRENCE("linear_attn.in_proj_qkvz.weight", "attn_gate.weight", HEARTH_HF_JOINT_GATES),
+    IN_RECURRENCE("linear_attn.in_proj_ba.weight", "ssm_ba.weight", HEARTH_HF_SAME),
+    MANY_EXPERTS,
     {0},
 };
 
@@ -416,16 +433,7 @@ static const struct hearth_hf_map olmo2_layer[] = {
 };
 
 static const struct hearth_hf_map qwen2moe_layer[] = {
-    NORMS,
-    PLAIN_QKV,
-    QKV_BIASES(HEARTH_HF_REQUIRED),
-    SAME("mlp.gate.weight", "ffn_gate_inp.weight"),
-    EXPERTS("mlp.experts.", "mlp.experts.", "gate_proj", "up_proj", "down_proj"),
-    SAME("mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight"),
-    SAME("mlp.shared_expert.gate_proj.weight", "ffn_gate_shexp.weight"),
-    SAME("mlp.shared_expert.up_proj.weight", "ffn_up_shexp.weight"),
-    SAME("mlp.shared_expert.down_proj.weight", "ffn_down_shexp.weight"),
-    {0},
+    NORMS, PLAIN_QKV, QKV_BIASES(HEARTH_HF_REQUIRED), MANY_EXPERTS, {0},
 };
 
 static const struct hearth_hf_map minimax_m2_layer[] = {
@@ -824,6 +832,18 @@ static const struct hearth_hf_family families[] = {
      .extra = mtp,
      .extra_apart = true,
      .read = hearth_hf_read_qwen35moe},
+    {.arch = "qwen3next",
+     .classes = {"Qwen3NextForCausalLM", "qwen3_next"},
+     .rope_partial = true,
+     .has_delta = true,
+     .heads_stay = true,
+     .defaults = {.n_head_kv = 2, .head_dim = 256, .rope_share = 0.25},
+     .predictor_input = "normed",
+     .globals = one_more_globals,
+     .layer = qwen3next_layer,
+     .extra = mtp,
+     .extra_apart = true,
+     .read = hearth_hf_read_qwen3next},
     {.arch = "lfm2",
      .classes = {"Lfm2ForCausalLM", "lfm2"},
      .defaults = {.n_vocab = 65536,

@@ -40,7 +40,11 @@ enum hearth_hf_order {
     HEARTH_HF_BEHIND_KEYS,
     HEARTH_HF_EACH_HEAD,
     HEARTH_HF_DECAY,
-    HEARTH_HF_VALUE_COLUMNS
+    HEARTH_HF_VALUE_COLUMNS,
+    // Of the same rule where each head of keys has its query, its key, its values and their gates side by side: rows
+    // of all queries, all keys and all values; those of gates.
+    HEARTH_HF_JOINT_QKV,
+    HEARTH_HF_JOINT_GATES
 };
 
 enum hearth_hf_need {
@@ -94,7 +98,8 @@ struct hearth_hf_family {
     bool rope_by_kind;      // layers with a window have a rotation of their own,
     bool window_heads;      // and heads of another size, and config.json says it of each layer
     bool rope_partial;      // a part of each head may rotate
-    bool has_delta;         // layers that are recurrent by the gated delta rule
+    bool has_delta;         // layers that are recurrent by the gated delta rule,
+    bool heads_stay;        // whose heads of values are in the checkpoint's order in a GGUF, too
     bool sees;              // images, whose tensors may stand beside the text's
     bool llama_keys;        // the file says the number of tokens, and that whole heads rotate
     bool window_always;     // the file says the window even where there is none

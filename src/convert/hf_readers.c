@@ -49,10 +49,10 @@ int hearth_hf_read_qwen3(struct hearth_hf_model *m, struct hearth_error *err)
 }
 
 // Experts in all layers, as Qwen's models say it.
-static int read_qwen_experts(struct hearth_hf_model *m, struct hearth_error *err)
+static int read_qwen_experts(struct hearth_hf_model *m, bool renorm, struct hearth_error *err)
 {
     uint32_t every = 1;
-    m->renorm = false;
+    m->renorm = renorm; // unless the file says it
     int rc = read_experts(
         m, json_object_get(m->config.root, "num_experts") ? "num_experts" : "num_local_experts", err);
     if (!rc)
@@ -68,12 +68,12 @@ static int read_qwen_experts(struct hearth_hf_model *m, struct hearth_error *err
 int hearth_hf_read_qwen3moe(struct hearth_hf_model *m, struct hearth_error *err)
 {
     const int rc = hearth_hf_read_qwen3(m, err);
-    return rc ? rc : read_qwen_experts(m, err);
+    return rc ? rc : read_qwen_experts(m, false, err);
 }
 
 int hearth_hf_read_qwen2moe(struct hearth_hf_model *m, struct hearth_error *err)
 {
-    int rc = read_qwen_experts(m, err);
+    int rc = read_qwen_experts(m, false, err);
     if (!rc)
         rc = u32(m, "shared_expert_intermediate_size", true, &m->n_ff_shared, err);
     return rc ? rc : expect(m, "qkv_bias", true, true, err);
@@ -487,6 +487,17 @@ int hearth_hf_read_qwen35moe(struct hearth_hf_model *m, struct hearth_error *err
         rc = read_experts(m, "num_experts", err);
     if (!rc)
         rc = u32(m, "moe_intermediate_size", false, &m->n_ff_exp, err);
+    return rc ? rc : u32(m, "shared_expert_intermediate_size", false, &m->n_ff_shared, err);
+}
+
+// config.json does not say whether there is a layer that guesses tokens ahead.
+int hearth_hf_read_qwen3next(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->n_ff_shared = 512;
+    m->n_extra = 1;
+    int rc = hearth_hf_read_qwen35(m, err);
+    if (!rc)
+        rc = read_qwen_experts(m, true, err);
     return rc ? rc : u32(m, "shared_expert_intermediate_size", false, &m->n_ff_shared, err);
 }
 

@@ -32,6 +32,7 @@ int hearth_hf_read_qwen3(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_qwen35(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_qwen35moe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_qwen3moe(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_qwen3next(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_qwen3vl(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_smollm3(struct hearth_hf_model *m, struct hearth_error *err);
 

@@ -342,6 +342,10 @@ static struct layout layout_of(const struct hearth_hf_model *m, enum hearth_hf_o
         l.step = 2;
         l.order = HEARTH_HF_COLUMNS;
         break;
+    case HEARTH_HF_JOINT_QKV:
+    case HEARTH_HF_JOINT_GATES:
+        l.stored.rows = 2 * ((uint64_t)m->rec_keys + m->rec_heads) * m->rec_dim;
+        break;
     case HEARTH_HF_KEYS_OF_BOTH:
     case HEARTH_HF_VALUES_OF_BOTH: {
         const bool keys = order == HEARTH_HF_KEYS_OF_BOTH;
@@ -774,7 +778,25 @@ static uint64_t fused_row(const struct hearth_hf_model *m, uint64_t i)
 static uint64_t value_row(const struct hearth_hf_model *m, uint64_t i, uint64_t dim)
 {
     const uint64_t head = i / dim, group = m->rec_heads / m->rec_keys;
+    if (m->family->heads_stay)
+        return i;
     return (head % m->rec_keys * group + head / m->rec_keys) * dim + i % dim;
+}
+
+// Row i of part `which` (queries, keys, values, gates) of all heads of keys, each of which has its four parts side by
+// side.
+static uint64_t joint_row(const struct hearth_hf_model *m, uint64_t i, unsigned which)
+{
+    const uint64_t key = m->rec_dim, values = (uint64_t)(m->rec_heads / m->rec_keys) * m->rec_dim;
+    const uint64_t before[] = {0, key, 2 * key, 2 * key + values}, n = which < 2 ? key : values;
+    return i / n * (2 * key + 2 * values) + before[which] + i % n;
+}
+
+static uint64_t joint_qkv_row(const struct hearth_hf_model *m, uint64_t i)
+{
+    const uint64_t keys = (uint64_t)m->rec_keys * m->rec_dim;
+    const unsigned which = i < keys ? 0 : i < 2 * keys ? 1 : 2;
+    return joint_row(m, i - which * keys, which);
 }
 
 uint64_t hearth_hf_source_column(const struct hearth_hf_model *m, enum hearth_hf_order order, uint64_t i)
@@ -799,6 +821,10 @@ uint64_t hearth_hf_source_row(const struct hearth_hf_model *m, enum hearth_hf_or
     case HEARTH_HF_EACH_HEAD:
     case HEARTH_HF_DECAY:
         return value_row(m, i, 1);
+    case HEARTH_HF_JOINT_QKV:
+        return joint_qkv_row(m, i);
+    case HEARTH_HF_JOINT_GATES:
+        return joint_row(m, i, 3);
     case HEARTH_HF_SAME:
     case HEARTH_HF_COLUMNS:
     case HEARTH_HF_FIRST_HALF:

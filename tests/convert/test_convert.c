@@ -44,6 +44,7 @@ static const char *const names[] = {"llama",
                                     "olmo3",
                                     "olmoe",
                                     "minimax-m2",
+                                    "qwen3next",
                                     "phi3",
                                     "phi4",
                                     "glm4",
@@ -128,7 +129,8 @@ static bool differs(const char *name, const char *key)
          "tokenizer.ggml.token_type"}, // as above, and marks that are not special are defined by users
         {"gemma4-e", "tokenizer.ggml.token_type"},
         {"gemma4-moe", "tokenizer.ggml.token_type"},
-        {"gemma2", "tokenizer.ggml.add_space_prefix"}, // whatever the vocabulary says
+        {"gemma2", "tokenizer.ggml.add_space_prefix"},      // whatever the vocabulary says
+        {"qwen3next", "qwen3next.full_attention_interval"}, // as below
         {"qwen35",
          "qwen35.full_attention_interval"}, // llama.cpp writes 4 where only the list of layers says it
     };
@@ -176,7 +178,7 @@ static void test_llama_cpp(void **state)
         hearth_gguf_close(&g);
         n++;
     }
-    assert_int_equal(n, 39);
+    assert_int_equal(n, 40);
 }
 
 // ---- transformers
@@ -530,6 +532,10 @@ static void test_refusals(void **state)
                    HEARTH_E_FORMAT, "4 matrices [128, 64] in MXFP4");
     REFUSED_CHANGE("gpt-oss-mxfp4", config, "\"mxfp4\"", "\"fp8\"", HEARTH_E_UNSUPPORTED,
                    "quantised already");
+    REFUSED_CHANGE("qwen3next", config, "\"decoder_sparse_step\":1", "\"decoder_sparse_step\":2",
+                   HEARTH_E_UNSUPPORTED, "layers without experts");
+    REFUSED_CHANGE("qwen3next", config, "\"linear_num_value_heads\":4", "\"linear_num_value_heads\":2",
+                   HEARTH_E_FORMAT, "conv1d.weight has shape [");
     REFUSED_CHANGE("qwen2", config, "\"silu\"", "\"tanh\"", HEARTH_E_UNSUPPORTED, "activation \"tanh\"");
     REFUSED_CHANGE("qwen2", config, "\"yarn\"", "\"longrope\"", HEARTH_E_UNSUPPORTED, "type \"longrope\"");
     REFUSED_CHANGE("qwen2", config, "\"vocab_size\":288", "\"vocab_size\":300", HEARTH_E_FORMAT,

@@ -474,7 +474,17 @@ MODELS |= {
         "spm", "bfloat16", {},
     ),
 }  # fmt: skip
-KNOWN_TO_LLAMA_CPP = {"qwen35", "phi3", "phi4", "glm4", "exaone4", "cohere2", "ernie", "gemma2",
+MODELS |= {
+    "qwen3next": (
+        tf.Qwen3NextForCausalLM,
+        dict(DELTA, rope_parameters=dict(PLAIN, partial_rotary_factor=0.5), moe_intermediate_size=8, shared_expert_intermediate_size=16,
+             num_experts=4, num_experts_per_tok=2, decoder_sparse_step=1, mlp_only_layers=[], norm_topk_prob=True,
+             tie_word_embeddings=False),
+        "qwen", "bfloat16", dict(mtp=3),
+    ),
+}  # fmt: skip
+KNOWN_TO_LLAMA_CPP = {"qwen3next",
+                      "qwen35", "phi3", "phi4", "glm4", "exaone4", "cohere2", "ernie", "gemma2",
                       "qwen2moe", "qwen2vl", "qwen3vl", "smollm3", "granite", "granitemoe", "seed-oss", "olmo2", "olmo3", "olmoe", "minimax-m2",
                       "glm4-moe", "deepseek-v3-fp8", "qwen3-fp8", "llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b",
                       "gemma4", "gemma4-e", "gemma4-moe", "deepseek-v2", "deepseek-v3", "glm-lite", "gpt-oss",
