@@ -730,7 +730,7 @@ static void norm_exps_task(void *arg, int task, int worker)
                          c->hp->norm_eps);
 }
 
-// h = shared, or h += shared, or h += weight * shared; both normed before where they have norms
+// h = shared, or h += shared, or h += weight * shared, and maybe times a number; both normed before where they have norms
 static void add_shared_task(void *arg, int task, int worker)
 {
     (void)worker;
@@ -748,6 +748,9 @@ static void add_shared_task(void *arg, int task, int worker)
                               (size_t)embd);
     else
         c->kernels->add(hearth_row_of(j->h, row, embd), shared, (size_t)embd);
+    float *h = hearth_row_of(j->h, row, embd);
+    for (int i = 0; c->hp->n_ff_shared && c->hp->shared_scale != 1.0f && !j->alone && i < embd; i++)
+        h[i] *= c->hp->shared_scale;
 }
 
 static void add_shared(struct hearth_ffn_work *w, struct hearth_rows rows, int layer, float *h)

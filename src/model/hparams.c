@@ -315,6 +315,7 @@ static int read_gating(const struct reader *r, const struct hearth_arch *arch, s
     int gating = usuals[arch->expert_gating];
     hp->expert_renorm = arch->expert_renorm;
     hp->expert_scale = 1.0f;
+    hp->shared_scale = arch->expert_mean ? 0.5f : 1.0f;
     const int usual = gating;
     int rc = hearth_gguf_bool(r->g, key_of(r, "expert_weights_norm").text, false, &hp->expert_renorm, r->err);
     if (!rc)
@@ -700,6 +701,7 @@ static int read_positions(const struct reader *r, const struct hearth_arch *arch
                          "%s: rope.dimension_count_swa %d must be even and at most the head size %d",
                          hearth_gguf_path(r->g), hp->n_rot_window, hp->head_dim_window);
     hp->rope_windowed = arch->rope_windowed && hp->window > 0;
+    hp->rope_leading = arch->rope_leading;
     hp->yarn.n_ctx_orig = hp->n_ctx_train;
     if (!rc && arch->rope_long)
         rc = read_range(r, "rope.scaling.original_context_length", false, 1, INT_MAX, &hp->yarn.n_ctx_orig);
@@ -710,13 +712,15 @@ static int read_positions(const struct reader *r, const struct hearth_arch *arch
 
 static int read_norm(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
-    hp->layer_norm = arch->layer_norm;
+    const char *own = "attention.layer_norm_epsilon", *rms = "attention.layer_norm_rms_epsilon";
+    const bool has_rms = hearth_gguf_find(r->g, key_of(r, rms).text);
+    hp->layer_norm = arch->layer_norm && !(arch->norm_said && has_rms);
     hp->unit_norms = arch->unit_norms;
     hp->norm_eps = 1e-5f;
-    const char *own = "attention.layer_norm_epsilon", *rms = "attention.layer_norm_rms_epsilon";
-    const bool other = arch->any_eps && !hearth_gguf_find(r->g, key_of(r, arch->layer_norm ? own : rms).text);
+    const bool other =
+        arch->any_eps && !(hp->layer_norm ? hearth_gguf_find(r->g, key_of(r, own).text) != NULL : has_rms);
     const int rc =
-        read_float(r, arch->layer_norm != other ? own : rms, !arch->layer_norm, 0.0f, 1.0f, &hp->norm_eps);
+        read_float(r, hp->layer_norm != other ? own : rms, !hp->layer_norm, 0.0f, 1.0f, &hp->norm_eps);
     hp->latent.eps = arch->latent_eps > 0 ? arch->latent_eps : hp->norm_eps;
     return rc;
 }

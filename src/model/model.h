@@ -377,6 +377,7 @@ struct hearth_hparams {
     enum hearth_gating expert_gating;
     bool expert_renorm; // the chosen experts' weights are scaled to add up to 1
     float expert_scale; // and then multiplied by this
+    float shared_scale; // what experts and the one that all tokens use give together is multiplied by this
     bool weigh_before;  // an expert's input is multiplied by its weight, not its output
     float router_scale; // the router's products are multiplied by this
     // In some layers activated gates are at most a limit, and what they multiply is within it: of experts, and of
@@ -421,7 +422,8 @@ struct hearth_hparams {
         chunked; // windows do not move: a token attends to those before it since the last multiple of `window`
     uint64_t windowed[HEARTH_MAX_LAYERS / 64]; // by layer, a bit each: it has the window
     float rope_theta_window;                // its rotation's base there, unscaled; 0: the same as elsewhere
-    bool rope_windowed;                     // only those layers rotate
+    bool rope_windowed;                     // only those layers rotate,
+    bool rope_leading;                      // and the first ones, which have no experts
     uint64_t still[HEARTH_MAX_LAYERS / 64]; // by layer, a bit each: it does not rotate
     bool norm_behind;                       // queries and keys are normed after rotation, not before it
     // Queries at position p are multiplied by 1 + q_growth ln(1 + floor(p / q_growth_step)); q_growth 0: they are not.
@@ -473,7 +475,7 @@ static inline bool hearth_cuts_gates(const struct hearth_hparams *hp, int layer)
 static inline bool hearth_rotates(const struct hearth_hparams *hp, int layer)
 {
     return hp->positions != HEARTH_POS_LEARNED && !(hp->still[layer / 64] >> (layer % 64) & 1) &&
-           (!hp->rope_windowed || hearth_window_of(hp, layer));
+           (!hp->rope_windowed || hearth_window_of(hp, layer) || (hp->rope_leading && layer < hp->n_dense));
 }
 
 // Of a layer: heads, elements of a head, heads of keys and values, leading elements of a head that rotate.

@@ -121,7 +121,8 @@ static void test_golden(void **state)
                                         "models/minimax-m3.Q8_0",
                                         "models/glm-dsa.Q8_0",
                                         "models/minimax-text.Q8_0",
-                                        "models/dbrx.Q8_0"};
+                                        "models/dbrx.Q8_0",
+                                        "models/cohere2moe.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i += SANITIZED ? 3 : 1) {
         const char *path = golden(names[i]);
         check_file(path, (struct way){.n_threads = 1 + (int)i % 2, .sparsity = HEARTH_SPARSITY_OFF});

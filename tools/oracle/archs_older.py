@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Golden models of older architectures, for make_archs.py: settings, tensors under GGUF's names, hyper-parameters.
 
+import gguf
 import numpy as np
 import transformers as tf
 
@@ -36,6 +37,15 @@ MODELS = {
              attn_implementation="eager", experts_implementation="eager"),
         TEXT.replace("wife", "cat"),
     ),
+    "cohere2moe": (
+        "cohere2moe", tf.Cohere2MoeForCausalLM,
+        {k: v for k, v in LLAMA.items() if k != "rms_norm_eps"}
+        | dict(num_hidden_layers=3, head_dim=16, intermediate_size=32, prefix_dense_intermediate_size=96, num_experts=8, num_experts_per_tok=3,
+               num_shared_experts=2, expert_selection_fn="sigmoid", logit_scale=0.8, sliding_window=20, max_position_embeddings=256,
+               layer_types=["full_attention", "sliding_attention", "full_attention"], mlp_layer_types=["dense", "sparse", "sparse"],
+               tie_word_embeddings=True),
+        TEXT.replace("shore", "hill") * 2,
+    ),
     "olmo": ("olmo", tf.OlmoForCausalLM, {k: v for k, v in LLAMA.items() if k != "rms_norm_eps"} | dict(clip_qkv=1.5), TEXT.replace("shore", "hill")),
     # Qwen 1 is Qwen 2 with fused matrices.
     "qwen": ("qwen", tf.Qwen2ForCausalLM, dict(LLAMA, num_key_value_heads=4, use_sliding_window=False), TEXT.replace("wife", "son")),
@@ -53,7 +63,8 @@ NAMES = {
     "attn_q": ("self_attn.q_proj",), "attn_k": ("self_attn.k_proj",), "attn_v": ("self_attn.v_proj",), "attn_qkv": ("norm_attn_norm.attn.Wqkv", "attn.c_attn"),
     "attn_output": ("self_attn.o_proj", "norm_attn_norm.attn.out_proj", "attn.c_proj"),
     "ffn_gate": ("mlp.gate_proj",), "ffn_up": ("mlp.up_proj", "mlp.gate_up_proj", "mlp.c_fc"), "ffn_down": ("mlp.down_proj", "mlp.c_proj"),
-    "ffn_gate_inp": ("mlp.router", "ffn.router.layer"),
+    "ffn_gate_shexp": ("mlp.shared_experts.gate_proj",), "ffn_up_shexp": ("mlp.shared_experts.up_proj",), "ffn_down_shexp": ("mlp.shared_experts.down_proj",),
+    "ffn_gate_inp": ("mlp.router", "mlp.gate", "ffn.router.layer"),
 }  # fmt: skip
 
 
@@ -115,6 +126,21 @@ def add_hyper_parameters(w, arch, cfg):
     w.add_embedding_length(cfg.hidden_size)
     w.add_block_count(cfg.num_hidden_layers)
     length = ffn.ffn_hidden_size if ffn else 4 * cfg.hidden_size if arch in LEARN else cfg.intermediate_size
+    if arch == "cohere2moe":
+        length = cfg.prefix_dense_intermediate_size
+        w.add_logit_scale(cfg.logit_scale)
+        w.add_sliding_window(cfg.sliding_window)
+        w.add_sliding_window_pattern([t == "sliding_attention" for t in cfg.layer_types])
+        w.add_expert_feed_forward_length(cfg.intermediate_size)
+        w.add_leading_dense_block_count(cfg.mlp_layer_types.index("sparse"))
+        w.add_expert_count(cfg.num_experts)
+        w.add_expert_used_count(cfg.num_experts_per_tok)
+        w.add_expert_weights_norm(cfg.norm_topk_prob)
+        w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+        w.add_expert_shared_count(cfg.num_shared_experts)
+        w.add_expert_shared_feed_forward_length(cfg.intermediate_size * cfg.num_shared_experts)
+        w.add_rope_dimension_count(cfg.head_dim)
+        w.add_rope_scaling_type(gguf.RopeScalingType.NONE)
     w.add_feed_forward_length(length * (2 if arch == "qwen" else 1))
     w.add_head_count(cfg.num_attention_heads)
     if arch not in ("gpt2", "qwen"):  # whose files do not say it
@@ -128,7 +154,7 @@ def add_hyper_parameters(w, arch, cfg):
         w.add_expert_used_count(cfg.num_experts_per_tok)
     if arch in ("dbrx", "olmo"):
         w.add_clamp_kqv(cfg.attn_config.clip_qkv if arch == "dbrx" else cfg.clip_qkv)
-    if arch in ("dbrx", "olmo", *LEARN):
+    if arch in ("dbrx", "olmo", "cohere2moe", *LEARN):
         w.add_layer_norm_eps(1e-5)
     else:
         w.add_layer_norm_rms_eps(cfg.rms_norm_eps)
