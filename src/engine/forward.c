@@ -5,6 +5,7 @@
 
 #include "engine/adapt.h"
 #include "engine/gates.h"
+#include "engine/heads.h"
 #include "engine/offload.h"
 #include "engine/rope.h"
 #include "model/ffn.h"
@@ -147,62 +148,6 @@ static void add(struct hearth_session *s, float *branch, const struct hearth_wei
     hearth_parallel(&s->context, add_task, &j, rows.n);
 }
 
-static void norm_heads(const struct hearth_session *s, float *x, int n_heads, int dim, const float *weights)
-{
-    for (int i = 0; i < n_heads; i++) {
-        float *head = hearth_row_of(x, i, dim);
-        s->model->kernels.rms_norm(head, head, weights, (size_t)dim, s->model->hp.norm_eps);
-    }
-}
-
-// The norm of a token's queries or keys: of each head, maybe with weights of its own, or of all together.
-static void norm_all(const struct hearth_session *s, float *x, int n_heads, int dim,
-                     const struct hearth_weight *w)
-{
-    const struct hearth_kernels *kernels = &s->model->kernels;
-    const float eps = s->model->hp.norm_eps;
-    if (!w->data)
-        return;
-    for (int i = 0; i < (w->k == (size_t)dim ? n_heads : 1); i++) {
-        float *head = hearth_row_of(x, i, dim);
-        const float *weights = hearth_bias_of(w, w->n > 1 ? i : 0);
-        if (s->model->hp.layer_norm)
-            kernels->layer_norm(head, head, weights, NULL, w->k, eps);
-        else
-            kernels->rms_norm(head, head, weights, w->k, eps);
-    }
-}
-
-// Elements of queries, keys or values stay within the model's limit.
-static void limit(const struct hearth_hparams *hp, float *x, int n)
-{
-    for (int i = 0; hp->qkv_limit > 0 && i < n; i++)
-        x[i] = fminf(fmaxf(x[i], -hp->qkv_limit), hp->qkv_limit);
-}
-
-// What happens to a token's queries, or its keys, between projection and use: bias, limit, norm, rotation, or rotation
-// before the norm.
-static void prepare_heads(const struct hearth_session *s, int layer, float *x, int n_heads,
-                          const struct hearth_weight *bias, const struct hearth_weight *head_norm,
-                          const float *cos_sin)
-{
-    const struct hearth_hparams *hp = &s->model->hp;
-    const struct hearth_kernels *kernels = &s->model->kernels;
-    const int dim = hearth_head_dim_of(hp, layer);
-    if (bias->data)
-        kernels->add(x, hearth_vector_of(bias), bias->k);
-    limit(hp, x, n_heads * dim);
-    if (!hp->norm_behind)
-        norm_all(s, x, n_heads, dim, head_norm);
-    if (cos_sin)
-        kernels->rope(x, cos_sin, (size_t)n_heads, (size_t)dim, (size_t)hearth_n_rot_of(hp, layer),
-                      hp->positions == HEARTH_POS_ROPE_NEOX);
-    if (hp->norm_behind)
-        norm_all(s, x, n_heads, dim, head_norm);
-    if (hp->unit_heads && cos_sin)
-        norm_heads(s, x, n_heads, dim, s->work.ones);
-}
-
 // Queries far from the beginning grow, so that attention over many positions stays as sharp ("Llama 4", and
 // Ministral 3).
 static void grow(const struct hearth_session *s, int layer, int row, float *q, int n)
@@ -269,20 +214,20 @@ static void store_task(void *arg, int task, int worker)
     for (int i = 0; hp->attn_gated && i < hp->n_head; i++)
         memcpy(q + (size_t)i * dim, q_gate + 2 * (size_t)i * dim, dim * sizeof *q);
 
-    prepare_heads(s, j->layer, q, n_head, &w->attn_q_b, &w->attn_q_norm, cos_sin);
+    hearth_heads_prepare(s, j->layer, q, n_head, &w->attn_q_b, &w->attn_q_norm, cos_sin);
     grow(s, j->layer, row, q, n_head * head_dim);
     if (hearth_keys_of(hp, j->layer) != j->layer)
         return;
     if (!hearth_has(&w->attn_v))
         memcpy(v, k, (size_t)n_v * sizeof *v);
-    prepare_heads(s, j->layer, k, n_head_kv, &w->attn_k_b, &w->attn_k_norm, cos_sin);
+    hearth_heads_prepare(s, j->layer, k, n_head_kv, &w->attn_k_b, &w->attn_k_norm, cos_sin);
     if (w->attn_v_b.data)
         s->model->kernels.add(v, w->attn_v_b.data, w->attn_v_b.k);
-    limit(hp, v, n_v);
+    hearth_heads_limit(hp, v, n_v);
     for (int i = 0; hp->value_scale != 1.0f && i < n_v; i++)
         v[i] *= hp->value_scale;
     if (hp->value_norm)
-        norm_heads(s, v, n_head_kv, head_dim, s->work.ones);
+        hearth_heads_norm(s, v, n_head_kv, head_dim, s->work.ones);
     store(s, j->layer, row, k, v);
 }
 
@@ -701,7 +646,7 @@ static void token_layers_task(void *arg, int task, int worker)
         embed_from_file(s, &w->token_layers, s->batch.tokens[row], worker, own);
     for (int i = 0; i < all; i++)
         given[i] *= by;
-    norm_heads(s, given, hp->n_layer, n, hearth_vector_of(&w->token_layers_norm));
+    hearth_heads_norm(s, given, hp->n_layer, n, hearth_vector_of(&w->token_layers_norm));
     for (int i = 0; i < all; i++)
         given[i] = fmaf(own[i], root, given[i]) * half;
 }
