@@ -96,6 +96,9 @@ static void activate_task(void *arg, int task, int worker)
         glu_and_keep(c, gate, up, j->n, limit);
     else
         hearth_glu_within(c->kernels, gate, up, j->n, c->hp->activation, limit);
+    const struct hearth_weight *inner = &c->weights->layers[j->p->layer].ffn_inner_norm;
+    if (inner->data) // such models have no packs: there are all
+        c->kernels->rms_norm(gate, gate, hearth_vector_of(inner), j->n, c->hp->norm_eps);
 }
 
 // What goes down, by slot.

@@ -370,6 +370,16 @@ static void gate_apart_task(void *arg, int task, int worker)
         out[i] *= gate[i / each];
 }
 
+// The norm of a row of attention's output, in place.
+static void norm_inner_task(void *arg, int task, int worker)
+{
+    (void)worker;
+    const struct job *j = arg;
+    const struct hearth_weight *w = &j->s->context.weights->layers[j->layer].attn_inner_norm;
+    float *out = hearth_row_of(j->s->work.attention.out, j->rows.first + task, (int)w->k);
+    j->s->model->kernels.rms_norm(out, out, hearth_vector_of(w), w->k, j->s->model->hp.norm_eps);
+}
+
 // Attention to the same rows of out [T x E]; without the bias of attn_out, which add() adds.
 static void attend(struct hearth_session *s, struct hearth_rows rows, int layer, float *out)
 {
@@ -386,6 +396,8 @@ static void attend(struct hearth_session *s, struct hearth_rows rows, int layer,
         hearth_parallel(&s->context, gate_task, &j, rows.n);
     if (hearth_has(&s->context.weights->layers[layer].attn_gate))
         hearth_parallel(&s->context, gate_apart_task, &j, rows.n);
+    if (hearth_has(&s->context.weights->layers[layer].attn_inner_norm))
+        hearth_parallel(&s->context, norm_inner_task, &j, rows.n);
     if (hp->one_vector)
         hearth_one_vector_narrow(&s->work.one_vector, rows, layer, work->out, work->q,
                                  rotation_of(s, layer, 0));

@@ -76,8 +76,10 @@ static bool knows_model(const struct hearth_session *s)
 {
     const struct hearth_hparams *hp = &s->model->hp;
     const struct hearth_kv *kv = &s->kv;
-    const bool norms_heads = hp->layer_norm && hearth_has(&s->model->weights.layers[0].attn_q_norm);
-    return !(hp->n_expert && hp->parallel) && !hp->attn_gated && !hp->gates_apart && !norms_heads &&
+    const struct hearth_layer *first = &s->model->weights.layers[0];
+    const bool norms_more = (hp->layer_norm && hearth_has(&first->attn_q_norm)) ||
+                            hearth_has(&first->attn_inner_norm) || hearth_has(&first->ffn_inner_norm);
+    return !(hp->n_expert && hp->parallel) && !hp->attn_gated && !hp->gates_apart && !norms_more &&
            hp->score_cap == 0.0f && !s->model->xielu && hp->value_scale == 1.0f && hp->normed_scale == 0.0f &&
            hp->qkv_limit == 0.0f && !hp->chunked && !hp->unit_heads && !hp->unit_norms &&
            !hearth_heads_differ(hp) && !hp->value_norm && hp->q_growth == 0.0f && !hearth_has_states(hp) &&

@@ -14,7 +14,8 @@ bool hearth_sparse_mode_layer(const struct hearth_sparse_mode *mode, const struc
     const struct hearth_ffn f = hearth_ffn_of(hp, layer);
     // Without a gate and with down in one piece there is nothing to leave out but what a predictor names.
     const bool predicted = mode->sparsity == HEARTH_SPARSITY_PREDICT && hearth_has(f.fc1);
-    if (hp->cuts_gates) // all gates count in what is cut
+    if (hp->cuts_gates ||
+        hearth_has(&layer->ffn_inner_norm)) // all gates count in what is cut, or in the norm
         return false;
     if (hearth_ffn_is_changed(&f) || hearth_ffn_is_scaled(&f)) // adapters and scales are of whole products
         return false;

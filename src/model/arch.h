@@ -249,6 +249,7 @@ struct hearth_arch {
     bool parallel_said;        // parallel where the file says so,
     bool parallel_one_norm;    // or where it has no norm for the feed-forward part
     enum hearth_activation activation; // unless the file names another
+    bool grouped_squared;              // squared ReLU where heads share keys, unless the file names another
     enum hearth_gating expert_gating;  // same, unless the file names another
     bool expert_renorm, early_router;  // same
     bool groups;                       // experts may be in groups, of which some are considered
@@ -320,7 +321,7 @@ struct hearth_arch {
 
 extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_apertus, hearth_arch_arcee,
     hearth_arch_baichuan, hearth_arch_bailingmoe, hearth_arch_bailingmoe2, hearth_arch_bailingmoe3,
-    hearth_arch_bamboo, hearth_arch_chatglm, hearth_arch_cohere2, hearth_arch_cohere2moe,
+    hearth_arch_bamboo, hearth_arch_bitnet, hearth_arch_chatglm, hearth_arch_cohere2, hearth_arch_cohere2moe,
     hearth_arch_command_r, hearth_arch_dbrx, hearth_arch_deepseek, hearth_arch_deepseek2,
     hearth_arch_deepseek32, hearth_arch_deepseek4, hearth_arch_dots1, hearth_arch_ernie,
     hearth_arch_ernie_moe, hearth_arch_exaone, hearth_arch_exaone_moe, hearth_arch_exaone4,

@@ -743,6 +743,17 @@ int hearth_activation_read(enum hearth_activation *out, const struct hearth_arch
     struct key key = key_of(&r, "feed_forward.activation");
     struct hearth_str text = {"", 0};
     *out = arch->activation;
+    if (arch->grouped_squared) {
+        uint32_t heads = 0, kv = 0;
+        int rc = hearth_gguf_u32(g, key_of(&r, "attention.head_count").text, false, &heads, err);
+        if (!rc) {
+            kv = heads;
+            rc = hearth_gguf_u32(g, key_of(&r, "attention.head_count_kv").text, false, &kv, err);
+        }
+        if (rc)
+            return rc;
+        *out = kv < heads ? HEARTH_ACT_RELU_SQUARED : *out;
+    }
     // PowerInfer's sparse files keep the architecture's name, but their models all use ReLU.
     if (hearth_gguf_is_pwri(g) && *out != HEARTH_ACT_DRELU)
         *out = HEARTH_ACT_RELU;

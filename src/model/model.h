@@ -82,6 +82,8 @@ struct hearth_layer {
     // [E x G R].
     struct hearth_weight attn_out_a;                    // [G R x Q / G]
     struct hearth_weight attn_post_norm, ffn_post_norm; // [E] RMSNorm of what the two parts add, or none
+    struct hearth_weight attn_inner_norm,
+        ffn_inner_norm;                              // [Q] [F] RMSNorm before attn_out and ffn_down, or none
     struct hearth_weight output_scale;               // [1] the layer's output is multiplied by this, or none
     struct hearth_weight ffn_norm, ffn_norm_b;       // [E] before the feed-forward part, or none
     struct hearth_weight ffn_gate, ffn_up, ffn_down; // [F x E] (or none) [F x E] [E x F]

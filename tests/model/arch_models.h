@@ -340,6 +340,8 @@ static const struct made models[] = {
              {"expert_weights_scale", 'f', 2.5, NULL},
              {"expert_shared_feed_forward_length", 'u', MADE_F_SHARED, NULL}}},
     {.arch = "olmoe", .experts = true},
+    {.arch = "bitnet"},
+    {.arch = "bitnet", .optional = true, .fused = true},
     {.arch = "cohere2moe",
      .experts = true,
      .leading = true,

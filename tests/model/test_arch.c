@@ -260,6 +260,30 @@ static void test_unknown(void **state)
             "blk.1.attn_sinks.weight");
 }
 
+// Files of BitNet do not say their activation: whether heads share keys does.
+static void test_activation(void **state)
+{
+    (void)state;
+    static const struct {
+        struct made made;
+        enum hearth_activation want;
+    } cases[] = {
+        {{.arch = "bitnet"}, HEARTH_ACT_RELU_SQUARED},
+        {{.arch = "bitnet", .set = {{"attention.head_count_kv", 'u', MADE_HEADS, NULL}}}, HEARTH_ACT_SILU},
+        {{.arch = "bitnet", .set = {{"feed_forward.activation", 's', 0, "relu"}}}, HEARTH_ACT_RELU},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hearth_gguf *g = NULL;
+        enum hearth_activation got;
+        made_write(path, &cases[i].made);
+        CHECK(hearth_gguf_open(&g, path, &check_error));
+        CHECK(hearth_activation_read(&got, hearth_arch_find((struct hearth_str){"bitnet", 6}), g,
+                                     &check_error));
+        assert_int_equal(got, cases[i].want);
+        hearth_gguf_close(&g);
+    }
+}
+
 static void test_tensors(void **state)
 {
     (void)state;
@@ -909,16 +933,27 @@ static int name_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invariance),   cmocka_unit_test(test_batch_mates),
-        cmocka_unit_test(test_window),       cmocka_unit_test(test_split_experts),
-        cmocka_unit_test(test_choices),      cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_tensors),      cmocka_unit_test(test_spellings),
-        cmocka_unit_test(test_pooling),      cmocka_unit_test(test_hyper_parameters),
-        cmocka_unit_test(test_groups),       cmocka_unit_test(test_latent),
-        cmocka_unit_test(test_gating),       cmocka_unit_test(test_gemma4),
-        cmocka_unit_test(test_streams),      cmocka_unit_test(test_blends),
-        cmocka_unit_test(test_extra_layers), cmocka_unit_test(test_alternatives),
-        cmocka_unit_test(test_extremes),     cmocka_unit_test(test_learned_positions),
+        cmocka_unit_test(test_invariance),
+        cmocka_unit_test(test_batch_mates),
+        cmocka_unit_test(test_window),
+        cmocka_unit_test(test_split_experts),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_activation),
+        cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_pooling),
+        cmocka_unit_test(test_hyper_parameters),
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_latent),
+        cmocka_unit_test(test_gating),
+        cmocka_unit_test(test_gemma4),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_blends),
+        cmocka_unit_test(test_extra_layers),
+        cmocka_unit_test(test_alternatives),
+        cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_learned_positions),
     };
     return cmocka_run_group_tests(tests, name_file, remove_folder);
 }

@@ -24,6 +24,7 @@ import archs_gemma3n
 import archs_kimi
 import archs_mamba
 import archs_minimax
+import archs_more
 import archs_nextn
 import archs_older
 import archs_qwen4
@@ -301,8 +302,8 @@ MODELS |= {"mistral4": (
 )}  # fmt: skip
 MODELS |= archs_dsa.models(LATENT, GROUPED, YARN, HALF, 2 * TEXT)
 MODELS |= archs_experts.models(TEXT, GROUPED, PLAIN)
-MODELS |= archs_mamba.MODELS | archs_kimi.MODELS | archs_minimax.MODELS | archs_deepseek4.MODELS | archs_gemma3n.MODELS | archs_qwen4.models(DELTA, TEXT) | archs_older.MODELS
-HYBRIDS = {arch: module for module in (archs_mamba, archs_kimi, archs_minimax, archs_deepseek4, archs_gemma3n, archs_older) for arch in module.ARCHS}
+MODELS |= archs_mamba.MODELS | archs_kimi.MODELS | archs_minimax.MODELS | archs_deepseek4.MODELS | archs_gemma3n.MODELS | archs_qwen4.models(DELTA, TEXT) | archs_older.MODELS | archs_more.MODELS
+HYBRIDS = {arch: module for module in (archs_mamba, archs_kimi, archs_minimax, archs_deepseek4, archs_gemma3n, archs_older, archs_more) for arch in module.ARCHS}
 MODELS |= archs_vision.models(TEXT, GROUPED, PLAIN)
 MODELS |= archs_dense.models(TEXT, OTHER, GROUPED, WINDOWS, PLAIN, YARN)
 
