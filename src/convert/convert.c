@@ -138,8 +138,8 @@ static int read_rows(struct converter *c, const struct hearth_hf_tensor *t, cons
         return read_elements(c, p, row * p->cols, n * p->cols, dst, element_bytes);
     int rc = HEARTH_OK;
     for (size_t i = 0; i < n && !rc; i++)
-        rc = read_elements(c, p, hearth_hf_source_row(&c->model, t->order, row + i) * p->step * p->cols,
-                           p->cols, dst + i * (size_t)p->cols * element_bytes, element_bytes);
+        rc = read_elements(c, p, hearth_hf_source_row(&c->model, t->order, row + i) * p->stride, p->cols,
+                           dst + i * (size_t)p->cols * element_bytes, element_bytes);
     if (!rc && t->order == HEARTH_HF_VALUE_COLUMNS)
         rc = reorder_columns(c, t->order, dst, n, (size_t)p->cols, element_bytes);
     return rc;
@@ -168,7 +168,7 @@ static int convert_columns(struct converter *c, const struct hearth_hf_piece *p,
         const size_t n = p->cols - col < strip_cols ? (size_t)(p->cols - col) : strip_cols;
         b->strip_cols = n * b->step;
         for (uint64_t row = 0; row < p->rows && !rc; row++) // none behind the last column of these
-            rc = read_elements(c, p, (row * p->cols + col) * b->step, (n - 1) * b->step + 1,
+            rc = read_elements(c, p, row * p->stride + col * b->step, (n - 1) * b->step + 1,
                                src + (size_t)row * b->strip_cols * b->element_bytes, b->element_bytes);
         for (size_t i = 0; i < n && !rc; i += rows_at_once) {
             b->src = src + i * b->step * b->element_bytes;
@@ -314,6 +314,23 @@ static int convert_vector(struct converter *c, const struct hearth_hf_tensor *t,
     return rc ? rc : report_progress(c, n * from->block_bytes);
 }
 
+// Rows of tokens that the checkpoint lacks.
+static int write_zeros(struct converter *c, const struct hearth_hf_tensor *t, uint32_t type)
+{
+    const size_t k = (size_t)t->ne[0], bytes = hearth_type_bytes(type, k);
+    float *row = hearth_calloc(k, sizeof *row);
+    uint8_t *encoded = malloc(bytes);
+    int rc = row && encoded ? HEARTH_OK
+                            : hearth_fail(c->err, HEARTH_E_MEMORY, "no memory to convert tensor %s", t->name);
+    if (!rc)
+        hearth_encode_checked(hearth_type_info(type), row, encoded, k);
+    for (uint64_t i = 0; i < t->n_zero && !rc; i++)
+        rc = hearth_gguf_write(c->out, encoded, bytes, c->err);
+    free(row);
+    free(encoded);
+    return rc;
+}
+
 static int convert_tensor(struct converter *c, size_t i)
 {
     const struct hearth_hf_tensor *t = &c->tensors.items[i];
@@ -324,7 +341,7 @@ static int convert_tensor(struct converter *c, size_t i)
         const struct hearth_hf_piece *p = &c->tensors.pieces[t->first_piece + j];
         rc = t->is_vectors ? convert_vector(c, t, p) : convert_piece(c, t, p, c->choices[i].type);
     }
-    return rc;
+    return rc || !t->n_zero ? rc : write_zeros(c, t, c->choices[i].type);
 }
 
 // ---- planning
@@ -351,14 +368,27 @@ static void count(struct converter *c, size_t i)
         c->result.n_matrices[choice->type]++;
 }
 
-// What is in MXFP4 stays in it. A matrix that recipes leave as it is, and llama.cpp's converter does not make F32 of,
-// stays as it is in the checkpoint, in 16 bits where the file is to have 16 bits.
+// A matrix that recipes leave as it is, and llama.cpp's converter makes no F32 of.
+static bool stays_half(const char *name)
+{
+    static const char *const parts[] = {
+        "per_layer_model_proj.weight", "altup_proj.weight", "altup_unembd_proj.weight",
+        "altup_router.weight",         "laurel_l.weight",   "laurel_r.weight"};
+    const char *part = !strncmp(name, "blk.", 4) ? strchr(name + 4, '.') + 1 : name;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strcmp(part, parts[i]))
+            return true;
+    return false;
+}
+
+// What is in MXFP4 stays in it. A matrix that stays in 16 bits is as it is in the checkpoint unless the file
+// is to have another format of plain numbers.
 static void choose_for_delicate(struct converter *c, size_t i)
 {
     const struct hearth_hf_tensor *t = &c->tensors.items[i];
     if (t->n_pieces && c->tensors.pieces[t->first_piece].scales)
         c->choices[i] = (struct hearth_recipe_choice){.type = HEARTH_TYPE_MXFP4};
-    if (!c->choices[i].kept || strcmp(t->name, "per_layer_model_proj.weight") != 0)
+    if (!c->choices[i].kept || !stays_half(t->name))
         return;
     const char *wanted = c->params->recipe->name;
     const struct hearth_hf_piece *p = &c->tensors.pieces[t->first_piece];

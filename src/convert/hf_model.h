@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A model as its Hugging Face folder describes it: which family it is of, its hyper-parameters, where its
-// weights are. Files: hf_config.c reads config.json, hf_families.c has a table for each family, hf_readers.c reads
-// what is special about it, hf_tensors.c finds the tensors, hf_tokenizer.c the vocabulary.
+// weights are. Files: hf_config.c reads config.json, hf_families_*.c have a table for each family, hf_readers*.c read
+// what is special about it, hf_tensors.c finds the tensors, hf_put.c writes hyper-parameters, hf_tokenizer.c the
+// vocabulary.
 #ifndef HEARTH_CONVERT_HF_MODEL_H
 #define HEARTH_CONVERT_HF_MODEL_H
 
@@ -28,11 +29,14 @@ enum hearth_hf_order {
     HEARTH_HF_ODD_ROWS,
     HEARTH_HF_EVEN_COLUMNS,
     HEARTH_HF_ODD_COLUMNS,
+    HEARTH_HF_FIRST_COLUMNS, // the first half of a matrix's columns, and the second, which become rows
+    HEARTH_HF_SECOND_COLUMNS,
     // Of the matrix that makes keys and values of a latent vector, head by head: the rows of keys, which become
     // columns, and those of values.
     HEARTH_HF_KEYS_OF_BOTH,
     HEARTH_HF_VALUES_OF_BOTH,
     HEARTH_HF_ONE_MORE, // numbers of a vector, plus 1
+    HEARTH_HF_PADDED,   // rows of tokens: those that the checkpoint lacks are 0
     // Of the gated delta rule: heads of values that share a head of keys lie apart in a GGUF. Rows of such heads;
     // such rows behind those of queries and keys; a row, or number, for each head; the same, minus the exponential
     // of it; columns.
@@ -106,6 +110,8 @@ struct hearth_hf_family {
     bool says_vocab;        // the file says the number of tokens
     bool rope_long;         // tables of factors of the rotation, for short texts and for long ones
     bool window_list;       // the file says of each layer whether it has a window
+    bool neuron_list;       // the file says of each layer how many neurons it has, which are as many
+    bool shared_usual;      // the file does not say how large the expert is that all tokens use
     const char *predictor_input; // "normed", "stream", "layer": where the family's predictors look
     const struct hearth_hf_map *globals, *layer; // each ends with a NULL name
     const struct hearth_hf_map
@@ -133,6 +139,7 @@ struct hearth_hf_model {
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     uint32_t n_expert, n_expert_used, n_ff_exp; // 0: no experts
     uint32_t n_dense, n_ff_shared;  // first layers without experts; of the one that all tokens use
+    uint32_t expert_step;           // only each so many-th layer has experts; 0, 1: all
     double expert_scale;            // 0: not given
     uint32_t n_group, n_group_used; // of experts; 0: not given
     uint32_t gating;                // as GGUF numbers the functions of routers; 0: the architecture's own
@@ -156,6 +163,11 @@ struct hearth_hf_model {
     struct {
         double embedding, scores, residual, logits; // 0: not given
     } scale;
+    uint32_t n_streams, active_stream; // residual streams, and which one layers compute; 0: the usual one
+    uint32_t mix_rank;                 // of what goes past attention then
+    // Gates of layers with this bit let through the neurons above this share of them alone.
+    uint32_t cuts[4096 / 32];
+    double cut_share;
     bool has_deepstack; // the file says how many layers images reach beside the first
     uint32_t n_deepstack;
     struct {
@@ -191,6 +203,12 @@ static inline bool hearth_hf_is_recurrent(const struct hearth_hf_model *m, uint3
 static inline bool hearth_hf_is_windowed(const struct hearth_hf_model *m, uint32_t layer)
 {
     return m->windowed[layer / 32] >> (layer % 32) & 1;
+}
+
+// Whether a layer of a model with experts has none.
+static inline bool hearth_hf_is_dense(const struct hearth_hf_model *m, uint32_t layer)
+{
+    return layer < m->n_dense || (m->expert_step > 1 && (layer + 1) % m->expert_step != 0);
 }
 
 // Layers of the file, those that guess tokens ahead included.

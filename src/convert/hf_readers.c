@@ -1,41 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What is special about a family in config.json. Source: the models' configuration classes in transformers.
-#include "convert/hf_readers.h"
+#include "convert/hf_settings.h"
 
 #include <stdio.h>
-
-static int u32(const struct hearth_hf_model *m, const char *key, bool required, uint32_t *out,
-               struct hearth_error *err)
-{
-    return hearth_json_u32(&m->config, m->config.root, key, required, out, err);
-}
-
-// A setting that must have this value, or be absent if that is its default.
-static int expect(const struct hearth_hf_model *m, const char *key, bool value, bool by_default,
-                  struct hearth_error *err)
-{
-    bool is = by_default;
-    const int rc = hearth_json_bool(&m->config, m->config.root, key, &is, err);
-    if (rc || is == value)
-        return rc;
-    return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"%s\": %s is not supported", m->config.path, key,
-                       value ? "false" : "true");
-}
-
-// Functions of routers as GGUF numbers them.
-enum { SOFTMAX = 1, SIGMOID = 2 };
-
-static int read_experts(struct hearth_hf_model *m, const char *count, struct hearth_error *err)
-{
-    const char *used = m->family->window_heads ? "top_k_experts" : "num_experts_per_tok";
-    int rc = u32(m, count, !m->n_expert, &m->n_expert, err);
-    if (!rc)
-        rc = u32(m, used, !m->n_expert_used, &m->n_expert_used, err);
-    if (!rc && (!m->n_expert || m->n_expert > 4096 || !m->n_expert_used || m->n_expert_used > m->n_expert))
-        rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: %u of %u experts cannot be used", m->config.path,
-                         m->n_expert_used, m->n_expert);
-    return rc;
-}
 
 int hearth_hf_read_mixtral(struct hearth_hf_model *m, struct hearth_error *err)
 {
@@ -46,23 +13,6 @@ int hearth_hf_read_mixtral(struct hearth_hf_model *m, struct hearth_error *err)
 int hearth_hf_read_qwen3(struct hearth_hf_model *m, struct hearth_error *err)
 {
     return expect(m, "attention_bias", false, false, err);
-}
-
-// Experts in all layers, as Qwen's models say it.
-static int read_qwen_experts(struct hearth_hf_model *m, bool renorm, struct hearth_error *err)
-{
-    uint32_t every = 1;
-    m->renorm = renorm; // unless the file says it
-    int rc = read_experts(
-        m, json_object_get(m->config.root, "num_experts") ? "num_experts" : "num_local_experts", err);
-    if (!rc)
-        rc = u32(m, "moe_intermediate_size", true, &m->n_ff_exp, err);
-    if (!rc)
-        rc = u32(m, "decoder_sparse_step", false, &every, err);
-    if (!rc && (every != 1 || json_array_size(json_object_get(m->config.root, "mlp_only_layers")) > 0))
-        rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
-                         "%s: layers without experts beside others are not supported", m->config.path);
-    return rc ? rc : hearth_json_bool(&m->config, m->config.root, "norm_topk_prob", &m->renorm, err);
 }
 
 int hearth_hf_read_qwen3moe(struct hearth_hf_model *m, struct hearth_error *err)
@@ -87,6 +37,20 @@ int hearth_hf_read_qwen3vl(struct hearth_hf_model *m, struct hearth_error *err)
     return hearth_hf_read_qwen3(m, err);
 }
 
+// The model's weights add up to 1 whatever the file says.
+int hearth_hf_read_qwen3vlmoe(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    int rc = hearth_hf_read_qwen3vl(m, err);
+    m->n_expert = 60;
+    m->n_expert_used = 4;
+    if (!rc)
+        rc = read_qwen_experts(m, true, err);
+    if (rc || m->renorm)
+        return rc;
+    return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"norm_topk_prob\": false is not supported",
+                       m->config.path);
+}
+
 int hearth_hf_read_olmoe(struct hearth_hf_model *m, struct hearth_error *err)
 {
     m->renorm = false;
@@ -100,19 +64,86 @@ int hearth_hf_read_olmoe(struct hearth_hf_model *m, struct hearth_error *err)
 }
 
 // Every fourth layer does not rotate: files do not say it, so it cannot be otherwise.
-int hearth_hf_read_smollm3(struct hearth_hf_model *m, struct hearth_error *err)
+static int expect_still_layers(const struct hearth_hf_model *m, struct hearth_error *err)
 {
     const json_t *rotates = json_object_get(m->config.root, "no_rope_layers");
+    const bool listed = json_array_size(rotates) > 0;
     uint32_t interval = 4;
     int rc = u32(m, "no_rope_layer_interval", false, &interval, err);
-    bool same = json_is_array(rotates) ? json_array_size(rotates) >= m->n_layer : interval == 4;
-    for (uint32_t i = 0; i < m->n_layer && same && json_is_array(rotates); i++)
+    bool same = listed ? json_array_size(rotates) >= m->n_layer : interval == 4;
+    for (uint32_t i = 0; i < m->n_layer && same && listed; i++)
         same = json_integer_value(json_array_get(rotates, i)) == ((i + 1) % 4 != 0);
     if (!rc && !same)
         rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
                          "%s: \"no_rope_layers\": other than every fourth layer is not supported",
                          m->config.path);
+    return rc;
+}
+
+int hearth_hf_read_smollm3(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const int rc = expect_still_layers(m, err);
     return rc ? rc : expect(m, "use_sliding_window", false, false, err);
+}
+
+// Layers with experts: each so many-th, or as the list says, which must say the same.
+static int read_expert_step(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const json_t *list = json_object_get(m->config.root, "moe_layers");
+    m->expert_step = 1;
+    const int rc = u32(m, "interleave_moe_layer_step", false, &m->expert_step, err);
+    if (rc)
+        return rc;
+    const uint32_t step = m->expert_step;
+    bool same = step > 0 && step <= m->n_layer;
+    if (same && json_is_array(list))
+        same = json_array_size(list) == m->n_layer / step;
+    for (uint32_t i = 0; i < json_array_size(list) && same; i++)
+        same = json_integer_value(json_array_get(list, i)) == (json_int_t)(i + 1) * step - 1;
+    return same ? HEARTH_OK
+                : hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                              "%s: \"moe_layers\": other than each n-th layer, as "
+                              "\"interleave_moe_layer_step\" says, is not supported",
+                              m->config.path);
+}
+
+// Three of four layers attend within chunks.
+static int expect_chunks(const struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const json_t *types = json_object_get(m->config.root, "layer_types");
+    for (uint32_t i = 0; i < m->n_layer && json_array_size(types); i++)
+        if (!hearth_json_is(json_array_get(types, i), (i + 1) % 4 ? "chunked_attention" : "full_attention"))
+            return hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                               "%s: \"layer_types\": other than three layers with chunks of each four is not "
+                               "supported",
+                               m->config.path);
+    return expect_number(m, "attention_chunk_size", 8192, 8192, err);
+}
+
+int hearth_hf_read_llama4(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->n_expert = 16;
+    m->n_expert_used = 1;
+    m->n_ff_exp = m->n_ff_shared = m->n_ff;
+    m->n_ff = 16384;
+    int rc = u32(m, "intermediate_size_mlp", false, &m->n_ff, err);
+    if (!rc)
+        rc = read_experts(m, "num_local_experts", err);
+    if (!rc)
+        rc = read_expert_step(m, err);
+    if (!rc)
+        rc = expect_still_layers(m, err);
+    if (!rc)
+        rc = expect_chunks(m, err);
+    if (!rc)
+        rc = expect_number(m, "floor_scale", 8192, 8192, err);
+    if (!rc)
+        rc = expect_number(m, "attn_scale", 0.1, 0.1, err);
+    if (!rc)
+        rc = expect(m, "attn_temperature_tuning", true, true, err);
+    if (!rc) // which the architecture tells by the number of experts
+        rc = expect(m, "use_qk_norm", m->n_expert != 128, true, err);
+    return rc ? rc : expect(m, "attention_bias", false, false, err);
 }
 
 int hearth_hf_read_granite(struct hearth_hf_model *m, struct hearth_error *err)
@@ -196,16 +227,9 @@ int hearth_hf_read_opt(struct hearth_hf_model *m, struct hearth_error *err)
     return rc ? rc : expect(m, "layer_norm_elementwise_affine", true, true, err);
 }
 
-// A number that must have this value, or be absent if that is its default.
-static int expect_number(const struct hearth_hf_model *m, const char *key, double value, double by_default,
-                         struct hearth_error *err)
+int hearth_hf_read_gemma(struct hearth_hf_model *m, struct hearth_error *err)
 {
-    double is = by_default;
-    const int rc = hearth_json_f64(&m->config, m->config.root, key, false, &is, err);
-    if (rc || is == value)
-        return rc;
-    return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"%s\": %g is not supported, %g is", m->config.path,
-                       key, is, value);
+    return expect(m, "attention_bias", false, false, err);
 }
 
 int hearth_hf_read_gemma2(struct hearth_hf_model *m, struct hearth_error *err)
@@ -273,6 +297,85 @@ int hearth_hf_read_gemma3(struct hearth_hf_model *m, struct hearth_error *err)
     return rc ? rc : expect_number(m, "query_pre_attn_scalar", scale, 256, err);
 }
 
+// The share of gates that are below what lets them through: of each layer its own, or none; a number is all layers'.
+static int read_cuts(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const json_t *pattern = json_object_get(m->config.root, "activation_sparsity_pattern");
+    if (json_is_array(pattern) && json_array_size(pattern) != m->n_layer)
+        return hearth_fail(err, HEARTH_E_FORMAT,
+                           "%s: \"activation_sparsity_pattern\" must have a number for each layer",
+                           m->config.path);
+    for (uint32_t i = 0; i < m->n_layer; i++) {
+        const double usual = i < 10 ? 0.95 : 0;
+        const json_t *own = json_is_array(pattern) ? json_array_get(pattern, i) : pattern;
+        const double share = json_is_number(own) ? json_number_value(own) : usual;
+        if (!(share >= 0 && share < 0.9999) || (share > 0 && share < 0.0001) ||
+            (share > 0 && m->cut_share > 0 && share != m->cut_share))
+            return hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                               "%s: \"activation_sparsity_pattern\": only one share below 1 is supported, "
+                               "beside 0",
+                               m->config.path);
+        m->cuts[i / 32] |= (uint32_t)(share > 0) << (i % 32);
+        m->cut_share = share > 0 ? share : m->cut_share;
+    }
+    return HEARTH_OK;
+}
+
+// Layers that attend to keys and values of earlier ones: of each kind there must be one that has some.
+static int read_borrowing(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    int rc = u32(m, "num_kv_shared_layers", false, &m->n_borrowing, err);
+    if (!rc)
+        rc = hearth_json_bool(&m->config, m->config.root, "use_double_wide_mlp", &m->wide_borrowers, err);
+    bool has[2] = {false, false}, wants[2] = {false, false};
+    for (uint32_t i = 0; i < m->n_layer; i++)
+        (hearth_hf_borrows(m, i) ? wants : has)[hearth_hf_is_windowed(m, i)] = true;
+    if (!rc && (m->n_borrowing >= m->n_layer || (wants[0] && !has[0]) || (wants[1] && !has[1])))
+        rc = hearth_fail(err, HEARTH_E_FORMAT,
+                         "%s: \"num_kv_shared_layers\" %u leaves no layer of each kind that has keys",
+                         m->config.path, m->n_borrowing);
+    m->wide_borrowers = m->wide_borrowers && m->n_borrowing;
+    return rc;
+}
+
+int hearth_hf_read_gemma3n(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->n_streams = 4;
+    m->mix_rank = 64;
+    m->n_embd_layer = 256;
+    m->logit_cap = 30;
+    m->n_borrowing = 15;
+    if (!m->window)
+        return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"sliding_window\": none is not supported",
+                           m->config.path);
+    for (uint32_t i = 0; i < m->n_layer; i++)
+        m->windowed[i / 32] |= (uint32_t)((i + 1) % m->window_period != 0) << (i % 32);
+    int rc = u32(m, "altup_num_inputs", false, &m->n_streams, err);
+    if (!rc)
+        rc = u32(m, "altup_active_idx", false, &m->active_stream, err);
+    if (!rc && (m->n_streams != 4 || m->active_stream >= m->n_streams))
+        rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                         "%s: \"altup_num_inputs\": %u with stream %u active is not supported, 4 are",
+                         m->config.path, m->n_streams, m->active_stream);
+    if (!rc)
+        rc = u32(m, "laurel_rank", false, &m->mix_rank, err);
+    if (!rc && (!m->mix_rank || m->mix_rank > 1 << 20))
+        rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: \"laurel_rank\" %u cannot be", m->config.path,
+                         m->mix_rank);
+    if (!rc)
+        rc = u32(m, "hidden_size_per_layer_input", false, &m->n_embd_layer, err);
+    if (!rc)
+        rc =
+            hearth_json_f64(&m->config, m->config.root, "final_logit_softcapping", false, &m->logit_cap, err);
+    if (!rc)
+        rc = read_borrowing(m, err);
+    if (!rc)
+        rc = read_cuts(m, err);
+    if (!rc)
+        rc = expect(m, "altup_correct_scale", true, true, err);
+    return rc ? rc : expect(m, "attention_bias", false, false, err);
+}
+
 // Which layers have a window: those that the list says, or all but each sixth. The last one never has.
 static int read_windowed(struct hearth_hf_model *m, struct hearth_error *err)
 {
@@ -334,23 +437,6 @@ static int read_full_heads(struct hearth_hf_model *m, struct hearth_error *err)
     return rc;
 }
 
-// Layers that attend to keys and values of earlier ones: of each kind there must be one that has some.
-static int read_borrowing(struct hearth_hf_model *m, struct hearth_error *err)
-{
-    int rc = u32(m, "num_kv_shared_layers", false, &m->n_borrowing, err);
-    if (!rc)
-        rc = hearth_json_bool(&m->config, m->config.root, "use_double_wide_mlp", &m->wide_borrowers, err);
-    bool has[2] = {false, false}, wants[2] = {false, false};
-    for (uint32_t i = 0; i < m->n_layer; i++)
-        (hearth_hf_borrows(m, i) ? wants : has)[hearth_hf_is_windowed(m, i)] = true;
-    if (!rc && (m->n_borrowing >= m->n_layer || (wants[0] && !has[0]) || (wants[1] && !has[1])))
-        rc = hearth_fail(err, HEARTH_E_FORMAT,
-                         "%s: \"num_kv_shared_layers\" %u leaves no layer of each kind that has keys",
-                         m->config.path, m->n_borrowing);
-    m->wide_borrowers = m->wide_borrowers && m->n_borrowing;
-    return rc;
-}
-
 int hearth_hf_read_gemma4_unified(struct hearth_hf_model *m, struct hearth_error *err)
 {
     if (hearth_json_is(json_object_get(m->config.root, "use_bidirectional_attention"), "all"))
@@ -382,190 +468,6 @@ int hearth_hf_read_gemma4(struct hearth_hf_model *m, struct hearth_error *err)
         return rc;
     rc = u32(m, "moe_intermediate_size", true, &m->n_ff_exp, err);
     return rc ? rc : read_experts(m, "num_experts", err);
-}
-
-// Of so many layers the last one attends.
-static int read_interval(struct hearth_hf_model *m, struct hearth_error *err)
-{
-    uint32_t interval = 4;
-    const int rc = u32(m, "full_attention_interval", false, &interval, err);
-    if (rc)
-        return rc;
-    if (!interval)
-        return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"full_attention_interval\" 0 cannot be",
-                           m->config.path);
-    for (uint32_t i = 0; i < m->n_layer; i++)
-        m->recurrent[i / 32] |= (uint32_t)((i + 1) % interval != 0) << (i % 32);
-    return HEARTH_OK;
-}
-
-// The layers that attend, by number.
-static int read_attending(struct hearth_hf_model *m, const json_t *layers, struct hearth_error *err)
-{
-    for (uint32_t i = 0; i < m->n_layer; i++)
-        m->recurrent[i / 32] |= (uint32_t)1 << (i % 32);
-    for (size_t k = 0; k < json_array_size(layers); k++) {
-        const json_t *at = json_array_get(layers, k);
-        const json_int_t i = json_integer_value(at);
-        if (!json_is_integer(at) || i < 0 || i >= (json_int_t)m->n_layer)
-            return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"full_attn_idxs\" must be numbers of layers",
-                               m->config.path);
-        m->recurrent[i / 32] &= ~((uint32_t)1 << (i % 32));
-    }
-    return HEARTH_OK;
-}
-
-// Which layers attend, from a list of kinds, or as configs say it that have none.
-static int read_kinds(struct hearth_hf_model *m, const char *recurrent, struct hearth_error *err)
-{
-    const json_t *types = json_object_get(m->config.root, "layer_types");
-    const json_t *attending = json_object_get(m->config.root, "full_attn_idxs");
-    if (!json_is_array(types) && m->family->has_delta)
-        return read_interval(m, err);
-    if (!json_is_array(types) && json_is_array(attending))
-        return read_attending(m, attending, err);
-    if (json_array_size(types) != m->n_layer)
-        return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"layer_types\" must say of each layer what it is",
-                           m->config.path);
-    for (uint32_t i = 0; i < m->n_layer; i++) {
-        const json_t *type = json_array_get(types, i);
-        const bool recurs = hearth_json_is(type, recurrent);
-        if (!recurs && !hearth_json_is(type, "full_attention"))
-            return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: layer %u is \"%.40s\", which is not supported",
-                               m->config.path, i, json_is_string(type) ? json_string_value(type) : "?");
-        m->recurrent[i / 32] |= (uint32_t)recurs << (i % 32);
-    }
-    return HEARTH_OK;
-}
-
-int hearth_hf_read_qwen35(struct hearth_hf_model *m, struct hearth_error *err)
-{
-    uint32_t key_dim = 128;
-    m->n_taps = 4;
-    m->rec_keys = 16;
-    m->rec_heads = 32;
-    m->rec_dim = 128;
-    int rc = read_kinds(m, "linear_attention", err);
-    for (uint32_t i = 0; i < m->n_layer && !m->full_interval; i++)
-        m->full_interval = hearth_hf_is_recurrent(m, i) ? 0 : i + 1;
-    for (uint32_t i = 0; i < m->n_layer && !rc; i++)
-        if (!m->full_interval || hearth_hf_is_recurrent(m, i) != ((i + 1) % m->full_interval != 0))
-            rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
-                             "%s: \"layer_types\": only each n-th layer may attend", m->config.path);
-    if (!rc)
-        rc = u32(m, "linear_conv_kernel_dim", false, &m->n_taps, err);
-    if (!rc)
-        rc = u32(m, "linear_num_key_heads", false, &m->rec_keys, err);
-    if (!rc)
-        rc = u32(m, "linear_num_value_heads", false, &m->rec_heads, err);
-    if (!rc)
-        rc = u32(m, "linear_value_head_dim", false, &m->rec_dim, err);
-    if (!rc)
-        rc = u32(m, "linear_key_head_dim", false, &key_dim, err);
-    if (!rc && (key_dim != m->rec_dim || !m->rec_dim || !m->rec_keys || !m->rec_heads || !m->n_taps ||
-                m->rec_heads % m->rec_keys || m->rec_heads > 4096 || m->rec_dim > 4096 || m->n_taps > 64))
-        rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
-                         "%s: %u heads of %u values with %u heads of %u keys are not supported",
-                         m->config.path, m->rec_heads, m->rec_dim, m->rec_keys, key_dim);
-    if (!rc)
-        rc = u32(m, "mtp_num_hidden_layers", false, &m->n_extra, err);
-    if (!rc && m->n_extra > 1)
-        rc =
-            hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"mtp_num_hidden_layers\": %u is not supported, 1 is",
-                        m->config.path, m->n_extra);
-    return rc ? rc : expect(m, "attention_bias", false, false, err);
-}
-
-int hearth_hf_read_qwen35moe(struct hearth_hf_model *m, struct hearth_error *err)
-{
-    m->n_ff = 0;
-    m->n_expert = 256;
-    m->n_expert_used = 8;
-    m->n_ff_exp = m->n_ff_shared = 512;
-    int rc = hearth_hf_read_qwen35(m, err);
-    if (!rc)
-        rc = read_experts(m, "num_experts", err);
-    if (!rc)
-        rc = u32(m, "moe_intermediate_size", false, &m->n_ff_exp, err);
-    return rc ? rc : u32(m, "shared_expert_intermediate_size", false, &m->n_ff_shared, err);
-}
-
-// config.json does not say whether there is a layer that guesses tokens ahead.
-int hearth_hf_read_qwen3next(struct hearth_hf_model *m, struct hearth_error *err)
-{
-    m->n_ff_shared = 512;
-    m->n_extra = 1;
-    int rc = hearth_hf_read_qwen35(m, err);
-    if (!rc)
-        rc = read_qwen_experts(m, true, err);
-    return rc ? rc : u32(m, "shared_expert_intermediate_size", false, &m->n_ff_shared, err);
-}
-
-// Neurons of LFM2's layers: the file's number, which has an older name, too, is that of a layer without a gate,
-// unless it says otherwise.
-static int read_neurons(struct hearth_hf_model *m, struct hearth_error *err)
-{
-    bool adjusts = true;
-    double factor = 1;
-    uint32_t multiple = 256;
-    int rc = u32(m, "block_ff_dim", false, &m->n_ff, err);
-    if (!rc)
-        rc = hearth_json_bool(&m->config, m->config.root, "block_auto_adjust_ff_dim", &adjusts, err);
-    if (!rc)
-        rc = hearth_json_f64(&m->config, m->config.root, "block_ffn_dim_multiplier", false, &factor, err);
-    if (!rc)
-        rc = u32(m, "block_multiple_of", false, &multiple, err);
-    if (rc || !adjusts)
-        return rc;
-    const double wanted = factor * (double)(uint32_t)(2.0 * m->n_ff / 3.0);
-    if (!multiple || !(wanted > 0 && wanted < 1e9))
-        return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"block_multiple_of\" %u of %g neurons cannot be",
-                           m->config.path, multiple, wanted);
-    m->n_ff = ((uint32_t)wanted + multiple - 1) / multiple * multiple;
-    return HEARTH_OK;
-}
-
-static int read_conv(struct hearth_hf_model *m, struct hearth_error *err)
-{
-    m->n_taps = 3;
-    int rc = read_kinds(m, "conv", err);
-    if (!rc)
-        rc = hearth_json_bool(&m->config, m->config.root, "tie_embedding", &m->tied, err);
-    if (!rc)
-        rc = u32(m, "conv_L_cache", false, &m->n_taps, err);
-    if (!rc)
-        rc = hearth_json_f64(&m->config, m->config.root, "norm_eps", false, &m->norm_eps, err);
-    if (!rc && (!m->n_taps || m->n_taps > 64))
-        rc =
-            hearth_fail(err, HEARTH_E_FORMAT, "%s: \"conv_L_cache\" %u cannot be", m->config.path, m->n_taps);
-    return rc ? rc : expect(m, "conv_bias", false, false, err);
-}
-
-int hearth_hf_read_lfm2(struct hearth_hf_model *m, struct hearth_error *err)
-{
-    const int rc = read_conv(m, err);
-    return rc ? rc : read_neurons(m, err);
-}
-
-int hearth_hf_read_lfm2moe(struct hearth_hf_model *m, struct hearth_error *err)
-{
-    m->n_expert = 32;
-    m->n_expert_used = 4;
-    m->n_ff_exp = 1792;
-    m->n_dense = 2;
-    m->gating = SIGMOID;
-    int rc = read_conv(m, err);
-    if (!rc)
-        rc = read_experts(m, "num_experts", err);
-    if (!rc)
-        rc = u32(m, "moe_intermediate_size", false, &m->n_ff_exp, err);
-    if (!rc)
-        rc = u32(m, "num_dense_layers", false, &m->n_dense, err);
-    if (!rc)
-        rc = expect(m, "use_expert_bias", true, true, err);
-    if (!rc)
-        rc = expect_number(m, "routed_scaling_factor", 1, 1, err);
-    return rc ? rc : expect(m, "norm_topk_prob", true, true, err);
 }
 
 // ---- latent attention

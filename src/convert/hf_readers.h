@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Readers of what is special about families, for their table in hf_families.c.
+// Readers of what is special about families, for their tables in hf_families_*.c.
 #ifndef HEARTH_CONVERT_HF_READERS_H
 #define HEARTH_CONVERT_HF_READERS_H
 
@@ -12,8 +12,10 @@ int hearth_hf_read_deepseek_v2(struct hearth_hf_model *m, struct hearth_error *e
 int hearth_hf_read_deepseek_v3(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_ernie(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_falcon(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_gemma(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma3(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_gemma3n(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma4(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma4_unified(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_glm4moe(struct hearth_hf_model *m, struct hearth_error *err);
@@ -22,6 +24,7 @@ int hearth_hf_read_granite(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_granitemoe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_lfm2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_lfm2moe(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_llama4(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_minimax_m2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_mixtral(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_olmoe(struct hearth_hf_model *m, struct hearth_error *err);
@@ -34,6 +37,7 @@ int hearth_hf_read_qwen35moe(struct hearth_hf_model *m, struct hearth_error *err
 int hearth_hf_read_qwen3moe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_qwen3next(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_qwen3vl(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_qwen3vlmoe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_smollm3(struct hearth_hf_model *m, struct hearth_error *err);
 
 #endif

@@ -43,9 +43,10 @@ static int no_memory(const struct finding *f)
 static struct name name_of(const struct finding *f, const char *from, int layer, uint32_t expert)
 {
     struct name n;
-    const bool whole = !strncmp(from, "lm_head", 7) || !strncmp(from, "mtp.", 4);
+    const bool head = !strncmp(from, "lm_head", 7), whole = head || !strncmp(from, "mtp.", 4);
     const bool apart = f->m->family->extra_apart && layer >= (int)f->m->n_layer;
-    const char *base = whole || apart ? "" : f->base, *mark = strchr(from, '#');
+    const char *outer = head && !strcmp(f->base, "language_model.model.") ? "language_model." : "";
+    const char *base = whole || apart ? outer : f->base, *mark = strchr(from, '#');
     const char *layers = f->m->family->layers ? f->m->family->layers : "layers.";
     int at = layer < 0 || whole
                  ? snprintf(n.text, sizeof n.text, "%s", base)
@@ -163,12 +164,16 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, in
         return (uint64_t)m->n_head * m->value_dim;
     case HEARTH_DIM_VALUE:
         return m->value_dim;
+    case HEARTH_DIM_STREAM_COUNT:
+        return m->n_streams;
+    case HEARTH_DIM_STREAM_SQUARE:
+        return (uint64_t)m->n_streams * m->n_streams;
+    case HEARTH_DIM_MIX_RANK:
+        return m->mix_rank;
     case HEARTH_DIM_REC_GROUPS: // no family has these
     case HEARTH_DIM_REC_GROUP:
     case HEARTH_DIM_EMBD_EXP:
     case HEARTH_DIM_STREAMS:
-    case HEARTH_DIM_STREAM_COUNT:
-    case HEARTH_DIM_MIX_RANK:
     case HEARTH_DIM_CHOOSER:
     case HEARTH_DIM_CHOOSER_Q:
     case HEARTH_DIM_CHOOSER_HEADS:
@@ -176,7 +181,6 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, in
     case HEARTH_DIM_GRAMS:
     case HEARTH_DIM_GRAM_ROWS:
     case HEARTH_DIM_GRAM_TAPS:
-    case HEARTH_DIM_STREAM_SQUARE:
     case HEARTH_DIM_MIX:
     case HEARTH_DIM_THREE:
     case HEARTH_DIM_OUT_GROUP:
@@ -303,13 +307,14 @@ struct layout {
     struct shape stored;
     uint64_t rows, cols;  // of each matrix
     uint64_t first, next; // elements: where the first one begins, and from one to the next
-    uint32_t step;        // as in struct hearth_hf_piece
+    uint32_t step;        // as in struct hearth_hf_piece,
+    uint64_t stride;      // and this
     enum hearth_hf_order order;
 };
 
 static struct layout layout_of(const struct hearth_hf_model *m, enum hearth_hf_order order, struct shape want)
 {
-    struct layout l = {want, want.rows, want.cols, 0, want.rows * want.cols, 1, order};
+    struct layout l = {want, want.rows, want.cols, 0, want.rows * want.cols, 1, want.cols, order};
     switch (order) {
     case HEARTH_HF_SECOND_HALF:
         l.first = want.rows * want.cols;
@@ -326,17 +331,32 @@ static struct layout layout_of(const struct hearth_hf_model *m, enum hearth_hf_o
         l.stored.rows *= 2;
         l.next *= 2;
         l.step = 2;
+        l.stride *= 2;
+        break;
+    case HEARTH_HF_PADDED:
+        l.order = HEARTH_HF_SAME;
         break;
     case HEARTH_HF_COLUMNS:
         l.stored = (struct shape){want.cols, want.rows, want.each};
         l.rows = want.cols;
+        l.cols = l.stride = want.rows;
+        break;
+    case HEARTH_HF_FIRST_COLUMNS:
+    case HEARTH_HF_SECOND_COLUMNS:
+        l.stored = (struct shape){want.cols, 2 * want.rows, want.each};
+        l.rows = want.cols;
         l.cols = want.rows;
+        l.stride = 2 * want.rows;
+        l.first = order == HEARTH_HF_SECOND_COLUMNS ? want.rows : 0;
+        l.next *= 2;
+        l.order = HEARTH_HF_COLUMNS;
         break;
     case HEARTH_HF_EVEN_COLUMNS:
     case HEARTH_HF_ODD_COLUMNS:
         l.stored = (struct shape){want.cols, 2 * want.rows, want.each};
         l.rows = want.cols;
         l.cols = want.rows;
+        l.stride = 2 * want.rows;
         l.first = order == HEARTH_HF_ODD_COLUMNS;
         l.next *= 2;
         l.step = 2;
@@ -424,8 +444,8 @@ static int add_pieces(struct finding *f, const struct hearth_hf_map *map,
     want.cols = want.cols ? want.cols : s->dims[1];
     const struct layout l = layout_of(f->m, map->order, want);
     for (uint64_t i = 0; i < want.each && !rc; i++)
-        rc = add_piece(
-            f, (struct hearth_hf_piece){s, scales, factors, l.first + i * l.next, l.rows, l.cols, l.step});
+        rc = add_piece(f, (struct hearth_hf_piece){s, scales, factors, l.first + i * l.next, l.rows, l.cols,
+                                                   l.step, l.stride});
     f->out->items[f->out->n - 1].order = l.order;
     f->used[hearth_checkpoint_index(f->c, s)] = true;
     return rc;
@@ -447,7 +467,7 @@ static int set_shape(struct finding *f, struct hearth_hf_tensor *t, bool vector,
     const bool row = vector && !each && p[0].from->n_dims == 2 && p[0].from->dims[0] == 1;
     t->n_dims = (vector && !row ? 1u : 2u) + each;
     t->ne[0] = vector || turned ? p[0].rows : p[0].cols;
-    t->ne[1] = vector ? 1 : turned ? p[0].cols : p[0].rows;
+    t->ne[1] = vector ? 1 : turned ? p[0].cols : p[0].rows + t->n_zero;
     if (each)
         t->ne[t->n_dims - 1] = t->n_pieces;
     return HEARTH_OK;
@@ -469,20 +489,29 @@ static int add(struct finding *f, const struct hearth_hf_map *map, int layer,
         return hearth_fail(f->err, HEARTH_E_UNSUPPORTED, "%s: architecture %s has no tensor %s (%.200s)",
                            hearth_file_path(s->file), f->arch->name, map->to, s->name);
     const bool of_experts = hearth_need_is_each(b->need) || b->need == HEARTH_EACH_VECTOR;
-    const bool each = of_experts || b->need == HEARTH_EACH_HEAD;
+    const bool each = of_experts || b->need == HEARTH_EACH_HEAD || b->need == HEARTH_EACH_STREAM;
+    const uint32_t count = of_experts                      ? f->m->n_expert
+                           : b->need == HEARTH_EACH_STREAM ? f->m->n_streams - 1
+                                                           : f->m->n_head;
     const bool vector = b->n == HEARTH_DIM_NONE || b->need == HEARTH_EACH_VECTOR;
     const bool separate = strchr(map->from, '#') != NULL, turned = f->out->has_predictors && is_down(map->to);
     struct shape want = {size_of(f->m, b->n, layer), size_of(f->m, b->k, layer), 1};
+    uint64_t n_zero = 0;
     if (vector)
         want = (struct shape){want.cols, 1, 1};
     if (each && !separate)
-        want.each = of_experts ? f->m->n_expert : f->m->n_head;
+        want.each = count;
+    if (map->order == HEARTH_HF_PADDED && s->n_dims && s->dims[0] && s->dims[0] < want.rows) {
+        n_zero = want.rows - s->dims[0];
+        want.rows = s->dims[0];
+    }
     const char *to = !turned ? map->to : each ? "ffn_down_t_exps.weight" : "ffn_down_t.weight";
     struct hearth_hf_tensor *t = add_tensor(f, to, layer);
     if (!t)
         return no_memory(f);
     int rc = add_pieces(f, map, s, want, vector);
-    for (uint32_t e = 1; e < f->m->n_expert && separate && !rc; e++) {
+    t->n_zero = n_zero;
+    for (uint32_t e = 1; e < count && separate && !rc; e++) {
         s = find(f, map, layer, e);
         rc = s ? add_pieces(f, map, s, want, vector)
                : hearth_fail(f->err, HEARTH_E_FORMAT, "%s: tensor %s is missing", f->m->folder,
@@ -510,11 +539,11 @@ static bool applies(const struct finding *f, const struct hearth_hf_map *map, in
     case HEARTH_HF_RECURS:
         return hearth_hf_is_recurrent(f->m, at);
     case HEARTH_HF_LEADING:
-        return at < f->m->n_dense;
+        return hearth_hf_is_dense(f->m, at);
     case HEARTH_HF_EXPERTS:
-        return f->m->n_expert && at >= f->m->n_dense;
+        return f->m->n_expert && !hearth_hf_is_dense(f->m, at);
     case HEARTH_HF_SHARED:
-        return f->m->n_ff_shared && at >= f->m->n_dense;
+        return f->m->n_ff_shared && !hearth_hf_is_dense(f->m, at);
     case HEARTH_HF_WHOLE_Q:
         return !f->m->q_rank;
     case HEARTH_HF_TWO_STEP_Q:
@@ -562,8 +591,8 @@ static void fill_llama3(const struct hearth_hf_model *m, float *factors, uint32_
     for (uint32_t i = 0; i < n; i++) {
         const float frequency = 1.0f / powf((float)m->rope_theta, (float)(2 * i) / (float)m->head_dim);
         const float length = (float)(2 * 3.14159265358979323846) / frequency;
-        const float share = ((float)m->n_ctx_orig / length - (float)m->low_freq_factor) /
-                            (float)(m->high_freq_factor - m->low_freq_factor);
+        const float band = (float)(m->high_freq_factor - m->low_freq_factor);
+        const float share = band > 0 ? ((float)m->n_ctx_orig / length - (float)m->low_freq_factor) / band : 1;
         factors[i] = length < high ? 1.0f : length > low ? factor : 1.0f / ((1.0f - share) / factor + share);
     }
 }
@@ -833,9 +862,12 @@ uint64_t hearth_hf_source_row(const struct hearth_hf_model *m, enum hearth_hf_or
     case HEARTH_HF_ODD_ROWS:
     case HEARTH_HF_EVEN_COLUMNS:
     case HEARTH_HF_ODD_COLUMNS:
+    case HEARTH_HF_FIRST_COLUMNS:
+    case HEARTH_HF_SECOND_COLUMNS:
     case HEARTH_HF_KEYS_OF_BOTH:
     case HEARTH_HF_VALUES_OF_BOTH:
     case HEARTH_HF_ONE_MORE:
+    case HEARTH_HF_PADDED:
     case HEARTH_HF_VALUE_COLUMNS:
         break;
     }

@@ -15,7 +15,8 @@ struct hearth_hf_piece {
     const struct hearth_source_tensor *factors;
     uint64_t first; // element of `from`
     uint64_t rows, cols;
-    uint32_t step; // so many rows of `from` for one of these; where columns become rows, columns
+    uint32_t step;   // so many rows of `from` for one of these; where columns become rows, columns
+    uint64_t stride; // elements of `from` from one of these rows to the next
 };
 
 struct hearth_hf_tensor {
@@ -25,6 +26,7 @@ struct hearth_hf_tensor {
     bool is_vectors;              // a vector, or one for each expert
     enum hearth_hf_order order;   // of the rows of each piece; halves are pieces of their own, in order
     size_t first_piece, n_pieces; // one after the other
+    uint64_t n_zero;              // rows of zeros behind them
     const float *values;          // numbers that are in no file [ne[0]]; then there are no pieces
 };
 

@@ -45,6 +45,10 @@ static const char *const names[] = {"llama",
                                     "olmoe",
                                     "minimax-m2",
                                     "qwen3next",
+                                    "gemma",
+                                    "gemma3n",
+                                    "qwen3vlmoe",
+                                    "llama4",
                                     "phi3",
                                     "phi4",
                                     "glm4",
@@ -129,6 +133,9 @@ static bool differs(const char *name, const char *key)
          "tokenizer.ggml.token_type"}, // as above, and marks that are not special are defined by users
         {"gemma4-e", "tokenizer.ggml.token_type"},
         {"gemma4-moe", "tokenizer.ggml.token_type"},
+        {"gemma", "tokenizer.ggml.add_space_prefix"},       // as below
+        {"gemma", "tokenizer.ggml.eot_token_id"},           // known by its name
+        {"gemma3n", "tokenizer.ggml.add_space_prefix"},     // as below
         {"gemma2", "tokenizer.ggml.add_space_prefix"},      // whatever the vocabulary says
         {"qwen3next", "qwen3next.full_attention_interval"}, // as below
         {"qwen35",
@@ -178,7 +185,7 @@ static void test_llama_cpp(void **state)
         hearth_gguf_close(&g);
         n++;
     }
-    assert_int_equal(n, 40);
+    assert_int_equal(n, 44);
 }
 
 // ---- transformers
@@ -536,6 +543,22 @@ static void test_refusals(void **state)
                    HEARTH_E_UNSUPPORTED, "layers without experts");
     REFUSED_CHANGE("qwen3next", config, "\"linear_num_value_heads\":4", "\"linear_num_value_heads\":2",
                    HEARTH_E_FORMAT, "conv1d.weight has shape [");
+    REFUSED_CHANGE("gemma3n", config, "[0.8,0.0,0.8,", "[0.8,0.0,0.7,", HEARTH_E_UNSUPPORTED,
+                   "only one share below 1 is supported");
+    REFUSED_CHANGE("gemma3n", config, "\"altup_num_inputs\":4", "\"altup_num_inputs\":5",
+                   HEARTH_E_UNSUPPORTED, "\"altup_num_inputs\": 5 with stream 0");
+    REFUSED_CHANGE("gemma3n", config, "\"intermediate_size\":[64,", "\"intermediate_size\":[96,",
+                   HEARTH_E_UNSUPPORTED, "layers with other numbers of neurons");
+    REFUSED_CHANGE("gemma3n", config, "\"sliding_window\":4", "\"sliding_window\":null", HEARTH_E_UNSUPPORTED,
+                   "\"sliding_window\": none");
+    REFUSED_CHANGE("qwen3vlmoe", config, "\"moe_intermediate_size\":16", "\"moe_intermediate_size\":8",
+                   HEARTH_E_FORMAT, "gate_up_proj has shape [4, 16, 32], where [16, 16]");
+    REFUSED_CHANGE("llama4", config, "\"attention_chunk_size\":8192", "\"attention_chunk_size\":4096",
+                   HEARTH_E_UNSUPPORTED, "\"attention_chunk_size\": 4096 is not supported");
+    REFUSED_CHANGE("llama4", config, "\"moe_layers\":[1,3]", "\"moe_layers\":[0,3]", HEARTH_E_UNSUPPORTED,
+                   "other than each n-th layer");
+    REFUSED_CHANGE("llama4", config, "\"use_qk_norm\":true", "\"use_qk_norm\":false", HEARTH_E_UNSUPPORTED,
+                   "\"use_qk_norm\": false");
     REFUSED_CHANGE("qwen2", config, "\"silu\"", "\"tanh\"", HEARTH_E_UNSUPPORTED, "activation \"tanh\"");
     REFUSED_CHANGE("qwen2", config, "\"yarn\"", "\"longrope\"", HEARTH_E_UNSUPPORTED, "type \"longrope\"");
     REFUSED_CHANGE("qwen2", config, "\"vocab_size\":288", "\"vocab_size\":300", HEARTH_E_FORMAT,

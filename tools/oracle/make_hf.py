@@ -483,7 +483,37 @@ MODELS |= {
         "qwen", "bfloat16", dict(mtp=3),
     ),
 }  # fmt: skip
-KNOWN_TO_LLAMA_CPP = {"qwen3next",
+MODELS |= {
+    "gemma": (
+        tf.GemmaForCausalLM,
+        dict(GROUPED, head_dim=8, num_key_value_heads=1, hidden_act="gelu_pytorch_tanh", tie_word_embeddings=True),
+        "spm", "bfloat16", {},
+    ),
+    "gemma3n": ( # rows of tokens that stand for images are missing
+        tf.Gemma3nForCausalLM,
+        dict(COMMON, hidden_size=32, num_hidden_layers=4, num_key_value_heads=2, rms_norm_eps=1e-6, tie_word_embeddings=True, head_dim=8,
+             intermediate_size=64, sliding_window=4, hidden_size_per_layer_input=4, vocab_size_per_layer_input=280,
+             num_kv_shared_layers=2, laurel_rank=8, activation_sparsity_pattern=[0.8, 0.0, 0.8, 0.0], altup_num_inputs=4,
+             altup_active_idx=0, final_logit_softcapping=8.0, layer_types=["sliding_attention", "full_attention"] * 2,
+             rope_parameters={"full_attention": {"rope_type": "default", "rope_theta": 1e6},
+                              "sliding_attention": {"rope_type": "default", "rope_theta": 5000.0}}),
+        "spm", "bfloat16", dict(images="Gemma3nForConditionalGeneration", spare=(2, 3), config={"pad_token_id": None}),
+    ),
+    "qwen3vlmoe": ( # experts whose columns become rows
+        tf.Qwen3MoeForCausalLM,
+        dict(GROUPED, head_dim=8, moe_intermediate_size=16, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True,
+             decoder_sparse_step=1, mlp_only_layers=[], rope_parameters=dict(PLAIN, mrope_section=[2, 1, 1], mrope_interleaved=True)),
+        "qwen", "bfloat16", dict(images="Qwen3VLMoeForConditionalGeneration", deepstack=[1, 2], fused="turned", text="qwen3_vl_moe"),
+    ),
+    "llama4": (
+        tf.Llama4ForCausalLM,
+        dict(GROUPED, head_dim=8, num_hidden_layers=4, intermediate_size=16, intermediate_size_mlp=24, num_local_experts=4,
+             num_experts_per_tok=1, interleave_moe_layer_step=2, use_qk_norm=True, rope_parameters=LLAMA3_ROPE,
+             attention_chunk_size=8192, moe_layers=[1, 3]),
+        "llama3", "bfloat16", dict(images="Llama4ForConditionalGeneration", outer="language_model."),
+    ),
+}  # fmt: skip
+KNOWN_TO_LLAMA_CPP = {"gemma", "gemma3n", "qwen3vlmoe", "llama4", "qwen3next",
                       "qwen35", "phi3", "phi4", "glm4", "exaone4", "cohere2", "ernie", "gemma2",
                       "qwen2moe", "qwen2vl", "qwen3vl", "smollm3", "granite", "granitemoe", "seed-oss", "olmo2", "olmo3", "olmoe", "minimax-m2",
                       "glm4-moe", "deepseek-v3-fp8", "qwen3-fp8", "llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b",
@@ -793,6 +823,8 @@ def make(name, out, with_llama_cpp):
         config["quantization_config"] = {"modules_to_not_convert": ["lm_head"], "quant_method": "mxfp4"}
     if extra.get("fused"):
         tensors = fuse_experts(tensors)
+    if extra.get("fused") == "turned":
+        tensors = {k: v.transpose(1, 2) if v.ndim == 3 else v for k, v in tensors.items()}
     guesses = {}
     if "guesses" in extra or "mtp" in extra:
         guesses = guess_tensors(np.random.RandomState(seed), tensors, extra.get("guesses", extra.get("mtp")))
@@ -827,14 +859,14 @@ def make(name, out, with_llama_cpp):
         config = {k: v for k, v in config.items() if v is not None}
         tensors[extra["visual"] + "patch_embed.proj.weight"] = torch.zeros(4, 4)
     if "deepstack" in extra:
-        config = {k: v for k, v in config.items() if k != "architectures"} | {"model_type": "qwen3_vl_text"}
+        config = {k: v for k, v in config.items() if k != "architectures"} | {"model_type": extra.get("text", "qwen3_vl") + "_text"}
     if "images" in extra: # as models that see images are published
-        config = {"architectures": [extra["images"]]} | ({"model_type": "qwen3_vl"} if "deepstack" in extra else {}) | {
+        config = {"architectures": [extra["images"]]} | ({"model_type": extra.get("text", "qwen3_vl")} if "deepstack" in extra else {}) | {
                   "text_config": config,
                   "vision_config": {"depth": 1} | ({"deepstack_visual_indexes": extra["deepstack"]} if "deepstack" in extra else {}),
                   "tie_word_embeddings": config["tie_word_embeddings"]} | (
                       {"quantization_config": config.pop("quantization_config")} if "f8" in extra else {})  # fmt: skip
-        tensors = {k.replace("model.", "model.language_model.", 1): v for k, v in tensors.items()}
+        tensors = {extra["outer"] + k if "outer" in extra else k.replace("model.", "model.language_model.", 1): v for k, v in tensors.items()}
         tensors["model.visual.patch_embed.proj.weight"] = torch.zeros(4, 4)
     write_json(folder, "config.json", config)
     store(folder, tensors, how)
