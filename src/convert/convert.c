@@ -59,8 +59,11 @@ struct block {
     size_t step;          // of such columns each so many-th is one
     uint8_t *dst;
     size_t to_stride;
-    float *rows;         // [workers][k]
-    uint8_t *gather;     // [workers][k * element_bytes] of turned rows
+    float *rows;                              // [workers][k]
+    uint8_t *gather;                          // [workers][k * element_bytes] of turned rows
+    const struct hearth_hf_model *multiplies; // NULL: rows stay as they are
+    const char *to_name;                      // of the tensor, and its row that is the first in work
+    uint64_t row;
     atomic_bool unsound; // a row has numbers that the new format cannot hold
 };
 
@@ -78,7 +81,15 @@ static void convert_row(void *arg, int task, int worker)
         src = gathered;
     }
     b->from->decode(src, row, b->k);
-    if (!hearth_encode_checked(b->to, row, b->dst + (size_t)task * b->to_stride, b->k) && b->from != b->to)
+    float by[2];
+    int n_by = 0;
+    if (b->multiplies)
+        hearth_hf_multipliers(b->multiplies, b->to_name, b->row + (uint64_t)task, by, &n_by);
+    for (int j = 0; j < n_by; j++)
+        for (size_t i = 0; i < b->k; i++)
+            row[i] *= by[j];
+    if (!hearth_encode_checked(b->to, row, b->dst + (size_t)task * b->to_stride, b->k) &&
+        (b->from != b->to || n_by))
         b->unsound = true;
 }
 
@@ -153,6 +164,7 @@ static int convert_rows(struct converter *c, const struct hearth_hf_tensor *t,
     for (uint64_t row = 0; row < p->rows && !rc; row += rows_at_once) {
         const size_t n = p->rows - row < rows_at_once ? (size_t)(p->rows - row) : rows_at_once;
         rc = read_rows(c, t, p, row, n, src, b->element_bytes);
+        b->row = row;
         if (!rc)
             rc = encode(c, p, b, n);
     }
@@ -260,6 +272,10 @@ static int convert_piece(struct converter *c, const struct hearth_hf_tensor *t,
     const bool turned = t->order == HEARTH_HF_COLUMNS;
     const uint64_t rows = turned ? p->cols : p->rows;
     struct block b = {.from = type_read(p), .to = hearth_type_info(type)};
+    if (c->model.family->multiplies) {
+        b.multiplies = &c->model;
+        b.to_name = strncmp(t->name, "blk.", 4) ? t->name : strchr(t->name + 4, '.') + 1;
+    }
     b.k = (size_t)(turned ? p->rows : p->cols);
     b.element_bytes = b.from->block_bytes;
     b.to_stride = hearth_type_bytes(type, b.k);

@@ -64,15 +64,16 @@ static int use_activation(struct hearth_hf_model *m, const char *name, struct he
                                            {"drelu", "drelu"},
                                            {"gelu", "gelu"},
                                            {"fatrelu", "relu"},
-                                           {"gelu_pytorch_tanh", "gelu_tanh"}};
+                                           {"gelu_pytorch_tanh", "gelu_tanh"},
+                                           {"relu2", "relu_squared"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (!strcasecmp(names[i][0], name)) {
             m->activation = names[i][1];
             return HEARTH_OK;
         }
     return hearth_fail(err, HEARTH_E_UNSUPPORTED,
-                       "%s: activation \"%.40s\" is not supported; silu, relu, drelu, fatrelu, gelu and "
-                       "gelu_pytorch_tanh are",
+                       "%s: activation \"%.40s\" is not supported; silu, relu, drelu, fatrelu, gelu, "
+                       "gelu_pytorch_tanh and relu2 are",
                        m->config.path, name);
 }
 
@@ -91,8 +92,8 @@ static void warn_of_threshold(const struct hearth_hf_model *m)
 
 static int read_activation(struct hearth_hf_model *m, const char *wanted, struct hearth_error *err)
 {
-    static const char *const keys[] = {"hidden_activation", "hidden_act", "activation",
-                                       "activation_function"};
+    static const char *const keys[] = {"hidden_activation", "hidden_act", "activation", "activation_function",
+                                       "mlp_hidden_act"};
     if (wanted || m->family->activation)
         return use_activation(m, wanted ? wanted : m->family->activation, err);
     const char *name = NULL;
@@ -431,7 +432,9 @@ static int read_sizes(struct hearth_hf_model *m, struct hearth_error *err)
     if (!rc && !json_object_get(m->config.root, "num_hidden_layers")) // Falcon's old name
         rc = u32(m, "n_layer", false, &m->n_layer, err);
     if (!rc)
-        rc = u32(m, "num_hidden_layers", !m->n_layer, &m->n_layer, err);
+        rc = u32(m, "num_hidden_layers", !m->n_layer && !m->family->one_part, &m->n_layer, err);
+    if (m->family->one_part && !m->n_layer) // the list tells it
+        m->n_layer = (uint32_t)json_array_size(json_object_get(m->config.root, "layers_block_type"));
     if (!rc)
         rc = read_heads(m, err);
     if (!rc)

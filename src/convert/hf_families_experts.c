@@ -117,24 +117,7 @@ static const struct hearth_hf_map minimax_m2_layer[] = {
     {0},
 };
 
-#define OF_SHARED(from, to, order)                                                                           \
-    {                                                                                                        \
-        from, to, HEARTH_HF_SHARED, order                                                                    \
-    }
-
-static const struct hearth_hf_map granitemoe_layer[] = {
-    NORMS,
-    LLAMA_QKV,
-    SAME("block_sparse_moe.router.layer.weight", "ffn_gate_inp.weight"),
-    {"block_sparse_moe.input_linear.weight", "ffn_gate_exps.weight", HEARTH_HF_REQUIRED,
-     HEARTH_HF_FIRST_HALF},
-    {"block_sparse_moe.input_linear.weight", "ffn_up_exps.weight", HEARTH_HF_REQUIRED, HEARTH_HF_SECOND_HALF},
-    SAME("block_sparse_moe.output_linear.weight", "ffn_down_exps.weight"),
-    OF_SHARED("shared_mlp.input_linear.weight", "ffn_gate_shexp.weight", HEARTH_HF_FIRST_HALF),
-    OF_SHARED("shared_mlp.input_linear.weight", "ffn_up_shexp.weight", HEARTH_HF_SECOND_HALF),
-    OF_SHARED("shared_mlp.output_linear.weight", "ffn_down_shexp.weight", HEARTH_HF_SAME),
-    {0},
-};
+static const struct hearth_hf_map granitemoe_layer[] = {NORMS, LLAMA_QKV, GRANITE_EXPERTS, {0}};
 
 // Experts of a layer in two tensors, whose columns are a GGUF's rows.
 #define TURNED_EXPERTS(prefix)                                                                               \

@@ -101,7 +101,138 @@ static const struct hearth_hf_map lfm2moe_layer[] = {
     {0},
 };
 
+// A scan (Mamba-2), under a prefix of its own.
+#define SCAN(prefix)                                                                                         \
+    IN_RECURRENCE(prefix "in_proj.weight", "ssm_in.weight", HEARTH_HF_SAME),                                 \
+        IN_RECURRENCE(prefix "conv1d.weight", "ssm_conv1d.weight", HEARTH_HF_SAME),                          \
+        IN_RECURRENCE(prefix "conv1d.bias", "ssm_conv1d.bias", HEARTH_HF_SAME),                              \
+        IN_RECURRENCE(prefix "dt_bias", "ssm_dt.bias", HEARTH_HF_SAME),                                      \
+        IN_RECURRENCE(prefix "A_log", "ssm_a", HEARTH_HF_DECAY),                                             \
+        IN_RECURRENCE(prefix "D", "ssm_d", HEARTH_HF_SPREAD),                                                \
+        IN_RECURRENCE(prefix "out_proj.weight", "ssm_out.weight", HEARTH_HF_SAME)
+
+static const struct hearth_hf_map nemotron_globals[] = {
+    SAME("embeddings.weight", "token_embd.weight"),
+    SAME("norm_f.weight", "output_norm.weight"),
+    {"lm_head.weight", "output.weight", HEARTH_HF_HEAD, HEARTH_HF_SAME},
+    {0},
+};
+
+// A layer is one of a scan, attention and a feed-forward part, or experts.
+static const struct hearth_hf_map nemotron_layer[] = {
+    SAME("norm.weight", "attn_norm.weight"),
+    SCAN("mixer."),
+    IN_RECURRENCE("mixer.norm.weight", "ssm_norm.weight", HEARTH_HF_SPREAD),
+    IN_ATTENTION("mixer.q_proj.weight", "attn_q.weight", HEARTH_HF_ROTARY_Q), // though nothing rotates
+    IN_ATTENTION("mixer.k_proj.weight", "attn_k.weight", HEARTH_HF_ROTARY_K),
+    IN_ATTENTION("mixer.v_proj.weight", "attn_v.weight", HEARTH_HF_SAME),
+    IN_ATTENTION("mixer.o_proj.weight", "attn_output.weight", HEARTH_HF_SAME),
+    {"mixer.up_proj.weight", "ffn_up.weight", HEARTH_HF_FEEDS, HEARTH_HF_SAME},
+    {"mixer.down_proj.weight", "ffn_down.weight", HEARTH_HF_FEEDS, HEARTH_HF_SAME},
+    OF_EXPERTS("mixer.gate.weight", "ffn_gate_inp.weight", HEARTH_HF_SAME),
+    OF_EXPERTS("mixer.gate.e_score_correction_bias", "exp_probs_b.bias", HEARTH_HF_SAME),
+    {"mixer.fc1_latent_proj.weight", "ffn_latent_down.weight", HEARTH_HF_SMALL, HEARTH_HF_SAME},
+    {"mixer.fc2_latent_proj.weight", "ffn_latent_up.weight", HEARTH_HF_SMALL, HEARTH_HF_SAME},
+    OF_EXPERTS("mixer.experts.#.up_proj.weight", "ffn_up_exps.weight", HEARTH_HF_SAME),
+    OF_EXPERTS("mixer.experts.#.down_proj.weight", "ffn_down_exps.weight", HEARTH_HF_SAME),
+    OF_SHARED("mixer.shared_experts.up_proj.weight", "ffn_up_shexp.weight", HEARTH_HF_SAME),
+    OF_SHARED("mixer.shared_experts.down_proj.weight", "ffn_down_shexp.weight", HEARTH_HF_SAME),
+    {0},
+};
+
+#define GRANITE_MIXER                                                                                        \
+    NORMS, IN_ATTENTION("self_attn.q_proj.weight", "attn_q.weight", HEARTH_HF_ROTARY_Q),                     \
+        IN_ATTENTION("self_attn.k_proj.weight", "attn_k.weight", HEARTH_HF_ROTARY_K),                        \
+        IN_ATTENTION("self_attn.v_proj.weight", "attn_v.weight", HEARTH_HF_SAME),                            \
+        IN_ATTENTION("self_attn.o_proj.weight", "attn_output.weight", HEARTH_HF_SAME), SCAN("mamba."),       \
+        IN_RECURRENCE("mamba.norm.weight", "ssm_norm.weight", HEARTH_HF_SPREAD)
+// A feed-forward part that all tokens use, and nothing beside it.
+#define GRANITE_DENSE                                                                                        \
+    {"shared_mlp.input_linear.weight", "ffn_gate.weight", HEARTH_HF_REQUIRED, HEARTH_HF_FIRST_HALF},         \
+        {"shared_mlp.input_linear.weight", "ffn_up.weight", HEARTH_HF_REQUIRED, HEARTH_HF_SECOND_HALF},      \
+        SAME("shared_mlp.output_linear.weight", "ffn_down.weight")
+
+static const struct hearth_hf_map granite_hybrid_layer[] = {GRANITE_MIXER, GRANITE_DENSE, {0}};
+static const struct hearth_hf_map granite_hybrid_moe_layer[] = {GRANITE_MIXER, GRANITE_EXPERTS, {0}};
+
+static const struct hearth_hf_map falcon_h1_globals[] = {
+    SAME("embed_tokens.weight", "token_embd.weight"),
+    SAME("final_layernorm.weight", "output_norm.weight"),
+    {"lm_head.weight", "output.weight", HEARTH_HF_HEAD, HEARTH_HF_SAME},
+    {0},
+};
+
+// Attention and a scan side by side.
+static const struct hearth_hf_map falcon_h1_layer[] = {
+    SAME("input_layernorm.weight", "attn_norm.weight"),
+    SAME("pre_ff_layernorm.weight", "ffn_norm"),
+    PLAIN_QKV,
+    SAME("mamba.in_proj.weight", "ssm_in.weight"),
+    SAME("mamba.conv1d.weight", "ssm_conv1d.weight"),
+    SAME("mamba.conv1d.bias", "ssm_conv1d.bias"),
+    SAME("mamba.dt_bias", "ssm_dt.bias"),
+    {"mamba.A_log", "ssm_a", HEARTH_HF_REQUIRED, HEARTH_HF_DECAY},
+    {"mamba.D", "ssm_d", HEARTH_HF_REQUIRED, HEARTH_HF_SPREAD},
+    {"mamba.norm.weight", "ssm_norm.weight", HEARTH_HF_OPTIONAL, HEARTH_HF_SPREAD},
+    SAME("mamba.out_proj.weight", "ssm_out.weight"),
+    SAME("feed_forward.gate_proj.weight", "ffn_gate.weight"),
+    SAME("feed_forward.up_proj.weight", "ffn_up.weight"),
+    SAME("feed_forward.down_proj.weight", "ffn_down.weight"),
+    {0},
+};
+
+#define NEMOTRON(name)                                                                                       \
+    .arch = name, .base = "backbone.", .has_scan = true, .heads_stay = true, .one_part = true,               \
+    .layer_norm = true, .says_vocab = true,                                                                  \
+    .defaults = {.n_vocab = 131072,                                                                          \
+                 .n_ctx = 4096,                                                                              \
+                 .n_embd = 4096,                                                                             \
+                 .n_head = 32,                                                                               \
+                 .n_head_kv = 8,                                                                             \
+                 .head_dim = 128,                                                                            \
+                 .n_ff = 21504,                                                                              \
+                 .norm_eps = 1e-5,                                                                           \
+                 .activation = "relu2"},                                                                     \
+    .globals = nemotron_globals, .layer = nemotron_layer
+
+const struct hearth_hf_family hearth_hf_nemotron_moe = {NEMOTRON("nemotron_h_moe")};
+const struct hearth_hf_family hearth_hf_granite_attending = {.arch = "granite",
+                                                             .llama_keys = true,
+                                                             .predictor_input = "stream",
+                                                             .globals = hearth_hf_rms_globals,
+                                                             .layer = granite_hybrid_layer};
+const struct hearth_hf_family hearth_hf_granite_hybrid_moe = {.arch = "granitehybrid",
+                                                              .llama_keys = true,
+                                                              .has_scan = true,
+                                                              .heads_stay = true,
+                                                              .predictor_input = "normed",
+                                                              .globals = hearth_hf_rms_globals,
+                                                              .layer = granite_hybrid_moe_layer};
+
 const struct hearth_hf_family hearth_hf_families_recurrent[] = {
+    {NEMOTRON("nemotron_h"), .classes = {"NemotronHForCausalLM", "nemotron_h"},
+     .read = hearth_hf_read_nemotron_h},
+    {.arch = "granitehybrid",
+     .classes = {"GraniteMoeHybridForCausalLM", "granitemoehybrid"},
+     .llama_keys = true,
+     .has_scan = true,
+     .heads_stay = true,
+     .predictor_input = "stream",
+     .globals = hearth_hf_rms_globals,
+     .layer = granite_hybrid_layer,
+     .read = hearth_hf_read_granitehybrid},
+    {.arch = "falcon-h1",
+     .classes = {"FalconH1ForCausalLM", "falcon_h1"},
+     .has_scan = true,
+     .heads_stay = true,
+     .beside = true,
+     .multiplies = true,
+     .says_vocab = true,
+     .defaults = {.n_ctx = 8192, .n_head_kv = 8, .norm_eps = 1e-5},
+     .predictor_input = "stream",
+     .globals = falcon_h1_globals,
+     .layer = falcon_h1_layer,
+     .read = hearth_hf_read_falcon_h1},
     {.arch = "qwen35",
      .classes = {"Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", "qwen3_5_text"},
      .rope_partial = true,

@@ -36,6 +36,7 @@ enum hearth_hf_order {
     HEARTH_HF_KEYS_OF_BOTH,
     HEARTH_HF_VALUES_OF_BOTH,
     HEARTH_HF_ONE_MORE, // numbers of a vector, plus 1
+    HEARTH_HF_SPREAD,   // numbers of a vector, which is a matrix in a GGUF
     HEARTH_HF_PADDED,   // rows of tokens: those that the checkpoint lacks are 0
     // Of the gated delta rule: heads of values that share a head of keys lie apart in a GGUF. Rows of such heads;
     // such rows behind those of queries and keys; a row, or number, for each head; the same, minus the exponential
@@ -57,8 +58,10 @@ enum hearth_hf_need {
     HEARTH_HF_HEAD,        // required unless the head is the embedding
     HEARTH_HF_ATTENDS,     // required in layers with attention,
     HEARTH_HF_RECURS,      // and in those without; the others have none
+    HEARTH_HF_FEEDS,       // required in layers that are a feed-forward part alone, in models without experts
     HEARTH_HF_LEADING,     // required in the first layers, which have no experts
     HEARTH_HF_EXPERTS,     // required in all others, where the model has experts; they have none
+    HEARTH_HF_SMALL,       // and where these do not read the stream itself
     HEARTH_HF_SHARED,      // required in these, where there is one that all tokens use
     HEARTH_HF_WHOLE_Q,     // required where queries are made in one step,
     HEARTH_HF_TWO_STEP_Q,  // or in two
@@ -104,6 +107,10 @@ struct hearth_hf_family {
     bool rope_partial;      // a part of each head may rotate
     bool has_delta;         // layers that are recurrent by the gated delta rule,
     bool heads_stay;        // whose heads of values are in the checkpoint's order in a GGUF, too
+    bool has_scan;          // layers that are recurrent by a scan (Mamba-2),
+    bool beside;            // whose scan has attention beside it, in every layer
+    bool one_part;          // layers are a mixer or a feed-forward part, not both
+    bool multiplies;        // weights are multiplied by numbers of config.json
     bool sees;              // images, whose tensors may stand beside the text's
     bool llama_keys;        // the file says the number of tokens, and that whole heads rotate
     bool window_always;     // the file says the window even where there is none
@@ -147,10 +154,18 @@ struct hearth_hf_model {
     // Of latent attention: C, ranks of the queries' first step (0: there is one step), N and O as in struct
     // hearth_layer; n_rot is R.
     uint32_t rank, q_rank, still_dim, value_dim;
-    uint32_t recurrent[4096 / 32];         // a bit for each layer that does not attend
-    uint32_t n_taps, full_interval;        // of recurrent layers; 0: there are none
-    uint32_t rec_keys, rec_heads, rec_dim; // of the gated delta rule
-    uint32_t window;                       // 0: none
+    uint32_t recurrent[4096 / 32];  // a bit for each layer that does not attend
+    uint32_t n_taps, full_interval; // of recurrent layers; 0: there are none
+    // Of the gated delta rule, or of a scan: heads of keys, or groups of heads that share some; heads of values, and
+    // their width; of a scan, the state's.
+    uint32_t rec_keys, rec_heads, rec_dim, rec_state;
+    uint32_t feeds[4096 / 32]; // a bit for each layer that is a feed-forward part alone
+    uint32_t n_embd_exp;       // what experts read in place of the stream; 0: that
+    bool is_still;             // nothing rotates, and the file says so
+    struct {
+        double embedding, head, attn_in, attn_out, key, gate, down, scan_in, scan_out, scan[5];
+    } multiply;
+    uint32_t window; // 0: none
     // Where layers with a window have heads of another size: a bit for each of these layers; what the others have.
     uint32_t windowed[4096 / 32];
     uint32_t full_head_dim, full_head_kv;
@@ -205,11 +220,22 @@ static inline bool hearth_hf_is_windowed(const struct hearth_hf_model *m, uint32
     return m->windowed[layer / 32] >> (layer % 32) & 1;
 }
 
+// Whether a layer is a feed-forward part alone.
+static inline bool hearth_hf_feeds(const struct hearth_hf_model *m, uint32_t layer)
+{
+    return m->feeds[layer / 32] >> (layer % 32) & 1;
+}
+
 // Whether a layer of a model with experts has none.
 static inline bool hearth_hf_is_dense(const struct hearth_hf_model *m, uint32_t layer)
 {
-    return layer < m->n_dense || (m->expert_step > 1 && (layer + 1) % m->expert_step != 0);
+    return (m->family->one_part && !hearth_hf_feeds(m, layer)) || layer < m->n_dense ||
+           (m->expert_step > 1 && (layer + 1) % m->expert_step != 0);
 }
+
+// What the row of a tensor ("attn_q.weight") is multiplied by: *n numbers, one after the other.
+void hearth_hf_multipliers(const struct hearth_hf_model *m, const char *to, uint64_t row, float out[2],
+                           int *n);
 
 // Layers of the file, those that guess tokens ahead included.
 static inline uint32_t hearth_hf_n_blocks(const struct hearth_hf_model *m)
@@ -241,7 +267,8 @@ static inline uint32_t hearth_hf_heads_kv(const struct hearth_hf_model *m, uint3
 // What the file says of the layer: where it lists layers, those that do not attend have none.
 static inline uint32_t hearth_hf_listed_kv(const struct hearth_hf_model *m, uint32_t layer)
 {
-    return !m->family->has_delta && hearth_hf_is_recurrent(m, layer) ? 0 : hearth_hf_heads_kv(m, layer);
+    const bool none = hearth_hf_feeds(m, layer) || hearth_hf_is_recurrent(m, layer);
+    return !m->family->has_delta && none ? 0 : hearth_hf_heads_kv(m, layer);
 }
 
 // Reads config.json. `activation` replaces what it says (NULL: nothing). HEARTH_E_UNSUPPORTED: a family or a

@@ -94,7 +94,9 @@ static void put_experts(struct putting *p)
         put_u32(p, "expert_feed_forward_length", m->n_ff_exp);
     if (latent)
         put_u32(p, "expert_shared_count", m->n_ff_shared / m->n_ff_exp);
-    else if (m->n_ff_shared && !m->family->shared_usual)
+    if (m->family->one_part)
+        put_u32(p, "expert_shared_count", 1);
+    if (!latent && m->n_ff_shared && !m->family->shared_usual)
         put_u32(p, "expert_shared_feed_forward_length", m->n_ff_shared);
     if (m->expert_step)
         put_u32(p, "interleave_moe_layer_step", m->expert_step);
@@ -102,23 +104,40 @@ static void put_experts(struct putting *p)
         put_u32(p, "leading_dense_block_count", m->n_dense);
     if (m->n_group)
         put_u32(p, "expert_group_count", m->n_group);
-    if (m->n_group)
+    if (m->n_group_used)
         put_u32(p, "expert_group_used_count", m->n_group_used);
+    if (m->n_embd_exp)
+        put_u32(p, "moe_latent_size", m->n_embd_exp);
     put_given(p, "expert_weights_scale", m->expert_scale);
     if (m->gating)
         put_u32(p, "expert_gating_func", m->gating);
     // With latent attention weights do not add up to 1 unless the file says so.
-    if ((m->renorm == latent || m->family->grouped) && !p->rc)
+    if ((m->renorm == latent || m->family->grouped || m->family->one_part) && !p->rc)
         p->rc = hearth_gguf_put_bool(p->w, key_of(m, "expert_weights_norm"), m->renorm, p->err);
+}
+
+// Where the file says that there are none.
+static void put_no_experts(struct putting *p)
+{
+    put_u32(p, "expert_count", 0);
+    put_u32(p, "expert_used_count", 0);
+    put_u32(p, "expert_shared_feed_forward_length", p->m->n_ff_shared);
 }
 
 static void put_recurrence(struct putting *p)
 {
     const struct hearth_hf_model *m = p->m;
-    if (!m->family->has_delta) {
+    if (!m->family->has_delta && !m->family->has_scan) {
         put_u32(p, "shortconv.l_cache", m->n_taps);
         return;
     }
+    put_u32(p, "ssm.conv_kernel", m->n_taps);
+    put_u32(p, "ssm.state_size", m->family->has_scan ? m->rec_state : m->rec_dim);
+    put_u32(p, "ssm.group_count", m->rec_keys);
+    put_u32(p, "ssm.time_step_rank", m->rec_heads);
+    put_u32(p, "ssm.inner_size", m->rec_heads * m->rec_dim);
+    if (m->family->has_scan)
+        return;
     put_u32(p, "full_attention_interval", m->full_interval);
     uint8_t recurs[4096 + 64]; // the layer for guesses attends, whatever the interval says of its number
     for (uint32_t i = 0; i < hearth_hf_n_blocks(m); i++)
@@ -126,11 +145,6 @@ static void put_recurrence(struct putting *p)
     if (hearth_hf_n_blocks(m) > m->n_layer && !p->rc)
         p->rc = hearth_gguf_put_array(p->w, key_of(m, "attention.recurrent_layers"), HEARTH_GGUF_BOOL, recurs,
                                       hearth_hf_n_blocks(m), p->err);
-    put_u32(p, "ssm.conv_kernel", m->n_taps);
-    put_u32(p, "ssm.state_size", m->rec_dim);
-    put_u32(p, "ssm.group_count", m->rec_keys);
-    put_u32(p, "ssm.time_step_rank", m->rec_heads);
-    put_u32(p, "ssm.inner_size", m->rec_heads * m->rec_dim);
 }
 
 static void put_array(struct putting *p, const char *name, enum hearth_gguf_type type, const void *items)
@@ -145,26 +159,30 @@ static void put_kv_heads(struct putting *p)
     const struct hearth_hf_model *m = p->m;
     const bool by_kind = m->family->window_heads && m->full_head_kv != m->n_head_kv;
     uint32_t heads[4096];
-    if (!by_kind && (!m->n_taps || m->family->has_delta)) {
+    if (!by_kind && (!m->n_taps || m->family->has_delta || m->family->beside)) {
         put_u32(p, "attention.head_count_kv", m->n_head_kv);
         return;
     }
     for (uint32_t i = 0; i < m->n_layer; i++)
         heads[i] = hearth_hf_listed_kv(m, i);
-    put_array(p, "attention.head_count_kv", by_kind ? HEARTH_GGUF_I32 : HEARTH_GGUF_U32, heads);
+    put_array(p, "attention.head_count_kv",
+              by_kind || m->family->has_scan ? HEARTH_GGUF_I32 : HEARTH_GGUF_U32, heads);
 }
 
 static void put_neurons(struct putting *p)
 {
     const struct hearth_hf_model *m = p->m;
     uint32_t neurons[4096];
-    if (!m->wide_borrowers && !m->family->neuron_list) {
+    if (!m->wide_borrowers && !m->family->neuron_list && !m->family->one_part) {
         if (m->n_ff)
             put_u32(p, "feed_forward_length", m->n_ff);
         return;
     }
     for (uint32_t i = 0; i < m->n_layer; i++)
-        neurons[i] = hearth_hf_neurons(m, i);
+        neurons[i] = !m->family->one_part     ? hearth_hf_neurons(m, i)
+                     : !hearth_hf_feeds(m, i) ? 0
+                     : m->n_expert            ? m->n_ff_exp
+                                              : m->n_ff;
     put_array(p, "feed_forward_length", HEARTH_GGUF_I32, neurons);
 }
 
@@ -253,9 +271,16 @@ static void put_streams(struct putting *p)
 // What an architecture computes unless the file names another activation.
 static const char *own_activation(const struct hearth_hf_model *m)
 {
-    static const char *const own[][2] = {
-        {"bamboo", "drelu"}, {"falcon", "gelu"},      {"gemma", "gelu_tanh"},  {"gemma3n", "gelu_tanh"},
-        {"opt", "relu"},     {"gemma2", "gelu_tanh"}, {"gemma3", "gelu_tanh"}, {"gemma4", "gelu_tanh"}};
+    static const char *const own[][2] = {{"bamboo", "drelu"},
+                                         {"falcon", "gelu"},
+                                         {"gemma", "gelu_tanh"},
+                                         {"gemma3n", "gelu_tanh"},
+                                         {"nemotron_h", "relu_squared"},
+                                         {"nemotron_h_moe", "relu_squared"},
+                                         {"opt", "relu"},
+                                         {"gemma2", "gelu_tanh"},
+                                         {"gemma3", "gelu_tanh"},
+                                         {"gemma4", "gelu_tanh"}};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         if (!strcmp(own[i][0], m->family->arch))
             return own[i][1];
@@ -297,8 +322,14 @@ int hearth_hf_model_put(const struct hearth_hf_model *m, bool has_predictors, st
         put_streams(&p);
     if (m->n_taps)
         put_recurrence(&p);
+    if (m->family->one_part)
+        put_u32(&p, "rope.dimension_count", m->n_embd / m->n_head);
+    if (m->is_still && !p.rc)
+        p.rc = hearth_gguf_put_bool(w, key_of(m, "rope.scaling.finetuned"), false, err);
     if (m->n_expert)
         put_experts(&p);
+    else if (!strcmp(m->family->arch, "granitehybrid"))
+        put_no_experts(&p);
     if (has_predictors || strcmp(m->activation, own_activation(m)) != 0)
         put_str(&p, key_of(m, "feed_forward.activation"), m->activation);
     if (!strncmp(m->family->arch, "lfm2", 4) || m->family->latent || m->family->says_vocab)

@@ -12,6 +12,7 @@ int hearth_hf_read_deepseek_v2(struct hearth_hf_model *m, struct hearth_error *e
 int hearth_hf_read_deepseek_v3(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_ernie(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_falcon(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_falcon_h1(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma3(struct hearth_hf_model *m, struct hearth_error *err);
@@ -21,12 +22,14 @@ int hearth_hf_read_gemma4_unified(struct hearth_hf_model *m, struct hearth_error
 int hearth_hf_read_glm4moe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gptoss(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_granite(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_granitehybrid(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_granitemoe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_lfm2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_lfm2moe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_llama4(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_minimax_m2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_mixtral(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_nemotron_h(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_olmoe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_opt(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_phi3(struct hearth_hf_model *m, struct hearth_error *err);
@@ -39,5 +42,9 @@ int hearth_hf_read_qwen3next(struct hearth_hf_model *m, struct hearth_error *err
 int hearth_hf_read_qwen3vl(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_qwen3vlmoe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_smollm3(struct hearth_hf_model *m, struct hearth_error *err);
+
+// Families that a reader finds a model to be of, though its class is another's.
+extern const struct hearth_hf_family hearth_hf_nemotron_moe, hearth_hf_granite_attending,
+    hearth_hf_granite_hybrid_moe;
 
 #endif

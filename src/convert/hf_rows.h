@@ -86,6 +86,22 @@
         "self_attn.v_proj.bias", "attn_v.bias", need, HEARTH_HF_SAME                                         \
     }
 
+#define OF_SHARED(from, to, order)                                                                           \
+    {                                                                                                        \
+        from, to, HEARTH_HF_SHARED, order                                                                    \
+    }
+
+#define GRANITE_EXPERTS                                                                                      \
+    SAME("block_sparse_moe.router.layer.weight", "ffn_gate_inp.weight"),                                     \
+        {"block_sparse_moe.input_linear.weight", "ffn_gate_exps.weight", HEARTH_HF_REQUIRED,                 \
+         HEARTH_HF_FIRST_HALF},                                                                              \
+        {"block_sparse_moe.input_linear.weight", "ffn_up_exps.weight", HEARTH_HF_REQUIRED,                   \
+         HEARTH_HF_SECOND_HALF},                                                                             \
+        SAME("block_sparse_moe.output_linear.weight", "ffn_down_exps.weight"),                               \
+        OF_SHARED("shared_mlp.input_linear.weight", "ffn_gate_shexp.weight", HEARTH_HF_FIRST_HALF),          \
+        OF_SHARED("shared_mlp.input_linear.weight", "ffn_up_shexp.weight", HEARTH_HF_SECOND_HALF),           \
+        OF_SHARED("shared_mlp.output_linear.weight", "ffn_down_shexp.weight", HEARTH_HF_SAME)
+
 // Tables that families of several kinds share.
 extern const struct hearth_hf_map hearth_hf_rms_globals[];
 extern const struct hearth_hf_map hearth_hf_one_more_globals[];

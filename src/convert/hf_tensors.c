@@ -78,6 +78,26 @@ static uint64_t delta_rows(const struct hearth_hf_model *m)
     return (2 * (uint64_t)m->rec_keys + m->rec_heads) * m->rec_dim;
 }
 
+// Values of recurrent layers, what their convolution mixes, and what is projected.
+static uint64_t rec_values(const struct hearth_hf_model *m)
+{
+    return m->family->has_delta || m->family->has_scan ? (uint64_t)m->rec_heads * m->rec_dim : m->n_embd;
+}
+
+static uint64_t rec_channels(const struct hearth_hf_model *m)
+{
+    if (m->family->has_scan)
+        return rec_values(m) + 2 * (uint64_t)m->rec_keys * m->rec_state;
+    return m->family->has_delta ? delta_rows(m) : m->n_embd;
+}
+
+static uint64_t rec_inputs(const struct hearth_hf_model *m)
+{
+    if (m->family->has_scan)
+        return rec_values(m) + rec_channels(m) + m->rec_heads;
+    return m->family->has_delta ? delta_rows(m) : 3 * (uint64_t)m->n_embd;
+}
+
 // In a layer; -1: outside of them.
 static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, int layer)
 {
@@ -135,13 +155,13 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, in
     case HEARTH_DIM_Q_TWICE:
         return 2 * q;
     case HEARTH_DIM_REC_IN:
-        return m->family->has_delta ? delta_rows(m) : 3 * (uint64_t)m->n_embd;
+        return rec_inputs(m);
     case HEARTH_DIM_REC_CHANNELS:
-        return m->family->has_delta ? delta_rows(m) : m->n_embd;
+        return rec_channels(m);
     case HEARTH_DIM_REC_TAPS:
         return m->n_taps;
     case HEARTH_DIM_REC_VALUES:
-        return m->family->has_delta ? (uint64_t)m->rec_heads * m->rec_dim : m->n_embd;
+        return rec_values(m);
     case HEARTH_DIM_REC_HEADS:
         return m->rec_heads;
     case HEARTH_DIM_REC_HEADS_TWICE:
@@ -170,10 +190,13 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, in
         return (uint64_t)m->n_streams * m->n_streams;
     case HEARTH_DIM_MIX_RANK:
         return m->mix_rank;
-    case HEARTH_DIM_REC_GROUPS: // no family has these
+    case HEARTH_DIM_REC_GROUPS:
+        return m->rec_keys;
     case HEARTH_DIM_REC_GROUP:
+        return m->rec_keys ? rec_values(m) / m->rec_keys : 0;
     case HEARTH_DIM_EMBD_EXP:
-    case HEARTH_DIM_STREAMS:
+        return m->n_embd_exp ? m->n_embd_exp : m->n_embd;
+    case HEARTH_DIM_STREAMS: // no family has these
     case HEARTH_DIM_CHOOSER:
     case HEARTH_DIM_CHOOSER_Q:
     case HEARTH_DIM_CHOOSER_HEADS:
@@ -493,12 +516,15 @@ static int add(struct finding *f, const struct hearth_hf_map *map, int layer,
     const uint32_t count = of_experts                      ? f->m->n_expert
                            : b->need == HEARTH_EACH_STREAM ? f->m->n_streams - 1
                                                            : f->m->n_head;
-    const bool vector = b->n == HEARTH_DIM_NONE || b->need == HEARTH_EACH_VECTOR;
+    const bool one = b->n == HEARTH_DIM_NONE || b->need == HEARTH_EACH_VECTOR;
+    const bool spread = !one && (map->order == HEARTH_HF_SPREAD || map->order == HEARTH_HF_DECAY);
+    const bool vector = one || spread;
     const bool separate = strchr(map->from, '#') != NULL, turned = f->out->has_predictors && is_down(map->to);
     struct shape want = {size_of(f->m, b->n, layer), size_of(f->m, b->k, layer), 1};
     uint64_t n_zero = 0;
+    const uint64_t columns = want.cols;
     if (vector)
-        want = (struct shape){want.cols, 1, 1};
+        want = (struct shape){spread ? want.rows * want.cols : want.cols, 1, 1};
     if (each && !separate)
         want.each = count;
     if (map->order == HEARTH_HF_PADDED && s->n_dims && s->dims[0] && s->dims[0] < want.rows) {
@@ -519,7 +545,13 @@ static int add(struct finding *f, const struct hearth_hf_map *map, int layer,
     }
     if (turned)
         t->order = HEARTH_HF_COLUMNS;
-    return rc ? rc : set_shape(f, t, vector, each);
+    rc = rc ? rc : set_shape(f, t, vector, each);
+    if (!rc && spread) {
+        t->n_dims = 2;
+        t->ne[0] = columns;
+        t->ne[1] = want.rows / columns;
+    }
+    return rc;
 }
 
 static bool may_be_missing(const struct finding *f, const struct hearth_hf_map *map)
@@ -535,13 +567,17 @@ static bool applies(const struct finding *f, const struct hearth_hf_map *map, in
     const uint32_t at = layer < 0 ? 0 : (uint32_t)layer;
     switch (map->need) {
     case HEARTH_HF_ATTENDS:
-        return !hearth_hf_is_recurrent(f->m, at);
+        return !hearth_hf_is_recurrent(f->m, at) && !hearth_hf_feeds(f->m, at);
     case HEARTH_HF_RECURS:
         return hearth_hf_is_recurrent(f->m, at);
+    case HEARTH_HF_FEEDS:
+        return hearth_hf_feeds(f->m, at) && !f->m->n_expert;
     case HEARTH_HF_LEADING:
         return hearth_hf_is_dense(f->m, at);
     case HEARTH_HF_EXPERTS:
         return f->m->n_expert && !hearth_hf_is_dense(f->m, at);
+    case HEARTH_HF_SMALL:
+        return f->m->n_embd_exp && !hearth_hf_is_dense(f->m, at);
     case HEARTH_HF_SHARED:
         return f->m->n_ff_shared && !hearth_hf_is_dense(f->m, at);
     case HEARTH_HF_WHOLE_Q:
@@ -677,6 +713,8 @@ static bool is_extra(const struct finding *f, const char *name)
 {
     if (f->m->family->extra) // which are kept
         return false;
+    if (f->m->n_extra && f->m->family->one_part && !strncmp(name, "mtp.", 4))
+        return true;
     for (uint32_t i = f->m->n_layer; i < f->m->n_layer + f->m->n_extra; i++) {
         const struct name layer = name_of(f, "", (int)i, 0);
         if (!strncmp(name, layer.text, strlen(layer.text)))
@@ -806,9 +844,9 @@ static uint64_t fused_row(const struct hearth_hf_model *m, uint64_t i)
 // then their second ones. A head has `dim` rows.
 static uint64_t value_row(const struct hearth_hf_model *m, uint64_t i, uint64_t dim)
 {
-    const uint64_t head = i / dim, group = m->rec_heads / m->rec_keys;
     if (m->family->heads_stay)
         return i;
+    const uint64_t head = i / dim, group = m->rec_heads / m->rec_keys;
     return (head % m->rec_keys * group + head / m->rec_keys) * dim + i % dim;
 }
 
@@ -867,6 +905,7 @@ uint64_t hearth_hf_source_row(const struct hearth_hf_model *m, enum hearth_hf_or
     case HEARTH_HF_KEYS_OF_BOTH:
     case HEARTH_HF_VALUES_OF_BOTH:
     case HEARTH_HF_ONE_MORE:
+    case HEARTH_HF_SPREAD:
     case HEARTH_HF_PADDED:
     case HEARTH_HF_VALUE_COLUMNS:
         break;

@@ -513,7 +513,55 @@ MODELS |= {
         "llama3", "bfloat16", dict(images="Llama4ForConditionalGeneration", outer="language_model."),
     ),
 }  # fmt: skip
-KNOWN_TO_LLAMA_CPP = {"gemma", "gemma3n", "qwen3vlmoe", "llama4", "qwen3next",
+# Layers with scans (Mamba-2). Steps are not cut off from below, which transformers does in prompts alone.
+SCAN, FULL = "linear_attention", "full_attention"
+NEMOTRON = dict(
+    COMMON, num_key_value_heads=2, head_dim=8, intermediate_size=32, mamba_num_heads=4, mamba_head_dim=16, ssm_state_size=16, n_groups=2,
+    conv_kernel=4, chunk_size=32, time_step_min=1e-30, tie_word_embeddings=False, n_routed_experts=4, num_experts_per_tok=2,
+    moe_intermediate_size=16, moe_shared_expert_intermediate_size=24, routed_scaling_factor=1.6, norm_topk_prob=True,
+)  # fmt: skip
+del NEMOTRON["num_hidden_layers"]
+GRANITE = dict(
+    GROUPED, num_hidden_layers=3, mamba_n_heads=4, mamba_d_head=8, mamba_d_state=16, mamba_n_groups=2, mamba_d_conv=4, mamba_expand=2,
+    mamba_chunk_size=32, embedding_multiplier=2.5, attention_multiplier=0.3, residual_multiplier=0.6, logits_scaling=1.7,
+    layer_types=[SCAN, FULL, SCAN], shared_intermediate_size=32,
+)  # fmt: skip
+MAMBA, ATTENTION = ["mamba", "attention", "mamba"], ["attention", "attention"]
+MODELS |= {
+    "nemotron-h": (
+        tf.NemotronHForCausalLM, dict(NEMOTRON, layers_block_type=[SCAN, "mlp", SCAN, FULL, "mlp"]), "llama3", "bfloat16",
+        dict(config={"hybrid_override_pattern": "M-M*-", "num_hidden_layers": 5, "num_experts_per_tok": ..., "n_routed_experts": ...,
+                     "n_group": ..., "topk_group": ..., "layers_block_type": ...,
+                     "layer_types": ...}),
+    ),
+    "nemotron-h-moe": (
+        tf.NemotronHForCausalLM, dict(NEMOTRON, layers_block_type=[SCAN, "moe", FULL, "moe"], moe_latent_size=8), "llama3", "bfloat16", {},
+    ),
+    "granite-hybrid": (
+        tf.GraniteMoeHybridForCausalLM, dict(GRANITE, num_local_experts=0, num_experts_per_tok=0, tie_word_embeddings=True), "llama3",
+        "bfloat16", dict(config={"layer_types": MAMBA, "position_embedding_type": "nope"}),
+    ),
+    "granite-hybrid-moe": (
+        tf.GraniteMoeHybridForCausalLM, dict(GRANITE, intermediate_size=16, num_local_experts=4, num_experts_per_tok=2), "llama3",
+        "bfloat16", dict(config={"layer_types": MAMBA, "position_embedding_type": "nope"}),
+    ),
+    "granite-attending": (
+        tf.GraniteMoeHybridForCausalLM,
+        dict(GRANITE, num_hidden_layers=2, layer_types=[FULL, FULL], num_local_experts=0, num_experts_per_tok=0, tie_word_embeddings=True,
+             position_embedding_type="rope"),
+        "llama3", "bfloat16", dict(config={"layer_types": ATTENTION}),
+    ),
+    "falcon-h1": (
+        tf.FalconH1ForCausalLM,
+        dict(GROUPED, head_dim=8, mamba_d_ssm=48, mamba_n_heads=6, mamba_d_head=8, mamba_n_groups=2, mamba_d_state=16, mamba_d_conv=4,
+             mamba_chunk_size=32, mamba_rms_norm=False, rope_parameters={"rope_type": "default", "rope_theta": 1e11},
+             embedding_multiplier=5.65, lm_head_multiplier=0.13, attention_in_multiplier=0.9, attention_out_multiplier=0.8,
+             key_multiplier=0.35, ssm_in_multiplier=1.4, ssm_out_multiplier=0.7, mlp_multipliers=[0.88, 0.6],
+             ssm_multipliers=[0.35, 0.25, 0.18, 0.5, 0.35]),
+        "llama3", "bfloat16", {},
+    ),
+}  # fmt: skip
+KNOWN_TO_LLAMA_CPP = {"nemotron-h", "nemotron-h-moe", "granite-hybrid", "granite-hybrid-moe", "granite-attending", "falcon-h1", "gemma", "gemma3n", "qwen3vlmoe", "llama4", "qwen3next",
                       "qwen35", "phi3", "phi4", "glm4", "exaone4", "cohere2", "ernie", "gemma2",
                       "qwen2moe", "qwen2vl", "qwen3vl", "smollm3", "granite", "granitemoe", "seed-oss", "olmo2", "olmo3", "olmoe", "minimax-m2",
                       "glm4-moe", "deepseek-v3-fp8", "qwen3-fp8", "llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b",
@@ -723,7 +771,7 @@ def convert_with_llama_cpp(folder, pre):
     TextModel.get_vocab_base_pre = lambda self, tokenizer: pre
     load = ModelBase.load_hparams
     raw = json.load(open(os.path.join(folder, "config.json")))
-    if raw.get("model_type", "").startswith(("gemma4", "deepseek", "glm4_moe")):  # as it is: transformers would change what published files say
+    if raw.get("model_type", "").startswith(("gemma4", "deepseek", "glm4_moe", "nemotron_h")):  # as it is: transformers would change what published files say
         ModelBase.load_hparams = staticmethod(lambda *_, **__: dict(raw))
     hparams = ModelBase.load_hparams(Path(folder), False)
     cls = get_model_class(get_model_architecture(hparams, ModelType.TEXT))
@@ -817,7 +865,7 @@ def make(name, out, with_llama_cpp):
     config = {k: v for k, v in config.items() if k not in ("transformers_version", "use_cache", "dtype", "initializer_range")}
     if extra.get("published"):
         publish(config, settings)
-    config |= extra.get("config", {})
+    config = {k: v for k, v in (config | extra.get("config", {})).items() if v is not ...}
     if packed:
         tensors = {k: v for k, v in tensors.items() if k + "_blocks" not in packed} | packed
         config["quantization_config"] = {"modules_to_not_convert": ["lm_head"], "quant_method": "mxfp4"}
