@@ -27,9 +27,9 @@ static int put_metadata(const struct hearth_profiler *p, const struct hearth_pro
     if (!rc)
         rc = hearth_gguf_put_str(w, "general.type", "profile", 7, p->err);
     if (!rc)
-        rc = hearth_gguf_put_u32(w, "hearth.profile.version",
-                                 p->model->hp.n_ff_narrow ? HEARTH_PROFILE_WIDTHS : HEARTH_PROFILE_VERSION,
-                                 p->err);
+        rc = hearth_gguf_put_u32(
+            w, "hearth.profile.version",
+            hearth_widths_differ(&p->model->hp) ? HEARTH_PROFILE_WIDTHS : HEARTH_PROFILE_VERSION, p->err);
     if (!rc)
         rc = hearth_gguf_put_str(w, "hearth.profile.architecture", arch, strlen(arch), p->err);
     if (!rc)

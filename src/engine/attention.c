@@ -572,7 +572,7 @@ void hearth_attention_lay_out(struct hearth_attention_work *w, int max_rows, int
     const size_t f32 = sizeof(float), dim = (size_t)hearth_head_dim_most(hp),
                  heads = (size_t)hearth_n_head_most(hp);
     const size_t value = hp->latent.rank ? (size_t)hp->value_dim : dim, kv = (size_t)hearth_kv_most(hp);
-    const int full = group_of(hp, hp->n_head, hp->n_head_kv),
+    const int full = group_of(hp, hp->n_head, hp->uneven ? hp->n_head_kv_least : hp->n_head_kv),
               windowed = group_of(hp, hp->n_head_window, hp->n_head_kv_window);
     const size_t queries = (size_t)(full > windowed ? full : windowed) * HEARTH_ATTN_BLOCK;
     // Blocks and a window may be more than a context, but not twice as many.

@@ -901,7 +901,7 @@ void hearth_sparse_lay_out(struct hearth_sparse_work *w, bool streams, size_t ma
         return;
     // A layer's clusters ask for the next one's, so both are to have as many.
     const bool early = streams && rank && hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS && !hp->n_expert &&
-                       !hp->n_ff_narrow;
+                       !hearth_widths_differ(hp);
     w->max_early = early ? max_steps : 0;
     w->known = -1;
     w->parts = hearth_arena_take(a, rows, sizeof *w->parts);

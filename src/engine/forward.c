@@ -519,6 +519,21 @@ static void take_from_tokens(struct hearth_session *s, struct hearth_rows rows, 
         add(s, s->work.h, &no_bias, &w->token_post_norm, &w->output_scale, rows);
 }
 
+// x += attn_out(norm(x)); h = norm(x)
+static void multiply(struct hearth_session *s, struct hearth_rows rows, int layer)
+{
+    const struct hearth_layer *w = &s->context.weights->layers[layer];
+    const int width = s->model->hp.n_embd; // as large as all queries
+    struct hearth_product product = {
+        .w = w->attn_out, .out = hearth_row_of(s->work.attention.out, rows.first, width), .n = rows.n};
+    enter_attention(s, rows, layer);
+    hearth_matmul(&s->work.matmul, rows.phase, &product, 1, hearth_row_of(s->work.h, rows.first, width),
+                  rows.n);
+    add(s, s->work.attention.out, &w->attn_out_b, &w->attn_post_norm, NULL, rows);
+    if (hearth_feeds(&s->model->hp, layer))
+        enter_ffn(s, rows, layer);
+}
+
 // What tokens learn of one another: x += attention(norm(x)), or the same of a recurrence; h = norm(x).
 static void mix(struct hearth_session *s, int layer)
 {
@@ -528,7 +543,10 @@ static void mix(struct hearth_session *s, int layer)
         hearth_grams_add(&s->work.grams, b, s->work.x);
     if (recurrent)
         (s->model->hp.recurrence.beside ? recur_and_attend : recur)(s, layer);
-    const bool done = recurrent || attend_elsewhere(s, layer);
+    const bool linear = hearth_is_linear(&s->model->hp, layer);
+    for (int i = 0; i < b->n_classes && linear; i++)
+        multiply(s, b->classes[i], layer);
+    const bool done = recurrent || linear || attend_elsewhere(s, layer);
     for (int i = 0; i < b->n_classes && !done; i++)
         (s->model->hp.latent.rank  ? project_latent
          : s->model->hp.one_vector ? project_one_vector

@@ -74,7 +74,7 @@ static uint64_t neuron_bytes(const struct hearth_session *s, int layer)
     const struct hearth_layer *l = &s->model->weights.layers[layer];
     const struct hearth_weight *const parts[] = {&l->ffn_gate, &l->ffn_up, &l->ffn_down_t};
     uint64_t bytes = 2 * sizeof(float); // biases
-    if (hp->n_expert || hp->n_ff_narrow || !hearth_has(&l->ffn_down_t) ||
+    if (hp->n_expert || hearth_widths_differ(hp) || !hearth_has(&l->ffn_down_t) ||
         !hearth_sparse_mode_layer(&s->mode, hp, l))
         return 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {

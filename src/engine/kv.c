@@ -280,17 +280,18 @@ static bool lay_out_page(const struct hearth_kv *kv, struct hearth_kv_layer *lay
     const struct hearth_hparams *hp = kv->hp;
     *bytes = 0;
     for (int i = 0; i < hp->n_layer; i++) {
-        const bool windowed = hearth_window_of(hp, i) != 0;
+        struct hearth_kv_heads heads = kv->heads[hearth_window_of(hp, i) != 0];
         const size_t at = *bytes;
         size_t own;
+        heads.n = hearth_n_head_kv_of(hp, i);
         if (hearth_kv_has_own(hp, i) &&
-            (!hearth_mul_size(kv->heads[windowed].bytes, (size_t)kv->heads[windowed].n, &own) ||
+            (!hearth_mul_size(heads.bytes, (size_t)heads.n, &own) ||
              !hearth_add_size(own, HEARTH_KV_TILE * hearth_kv_row_choice(kv, i), &own) ||
              !hearth_add_size(own, blocks_bytes(kv, i), &own) || !hearth_add_size(at, own, bytes)))
             return false;
         if (layers)
             layers[i] = hearth_keys_of(hp, i) == i
-                            ? (struct hearth_kv_layer){at, windowed, (uint8_t)blocks_per_page(hp, i),
+                            ? (struct hearth_kv_layer){at, heads, (uint8_t)blocks_per_page(hp, i),
                                                        hearth_blend_overlaps(hp, i)}
                             : layers[hearth_keys_of(hp, i)];
     }

@@ -63,7 +63,7 @@ struct hearth_kv_heads {
 // Where a layer's keys and values are in a page: those that it attends to, its own or another's.
 struct hearth_kv_layer {
     size_t at;
-    bool windowed;    // of which kind they are
+    struct hearth_kv_heads heads;
     uint8_t per_page; // blocks of positions that have become one; one where a block is two pages
     bool chosen;      // which have keys to choose them by
 };
@@ -74,7 +74,7 @@ struct hearth_kv {
     bool latent;                     // values are the beginnings of keys
     uint32_t type_k, type_v;         // enum hearth_type; the same where latent
     size_t row_choice;               // bytes of a row of what chooses positions, in layers that do
-    struct hearth_kv_heads heads[2]; // of layers without a window, and of those with one
+    struct hearth_kv_heads heads[2]; // of layers without a window, the most of these, and of those with one
     struct hearth_kv_layer *layers;  // [hp->n_layer]
     size_t page_bytes;
     int n_ctx, max_seqs, pages_per_seq, n_pages;
@@ -199,7 +199,7 @@ static inline bool hearth_kv_has_own(const struct hearth_hparams *hp, int layer)
 // The keys and values that a layer attends to; it does attend.
 static inline const struct hearth_kv_heads *hearth_kv_heads_of(const struct hearth_kv *kv, int layer)
 {
-    return &kv->heads[kv->layers[layer].windowed];
+    return &kv->layers[layer].heads;
 }
 // Bytes of a layer's row of what chooses positions; 0: it has none.
 static inline size_t hearth_kv_row_choice(const struct hearth_kv *kv, int layer)

@@ -82,8 +82,8 @@ static bool knows_model(const struct hearth_session *s)
     return !(hp->n_expert && hp->parallel) && !hp->attn_gated && !hp->gates_apart && !norms_more &&
            hp->score_cap == 0.0f && !s->model->xielu && hp->value_scale == 1.0f && hp->normed_scale == 0.0f &&
            hp->qkv_limit == 0.0f && !hp->chunked && !hp->unit_heads && !hp->unit_norms &&
-           !hearth_heads_differ(hp) && !hp->value_norm && hp->q_growth == 0.0f && !hearth_has_states(hp) &&
-           !hp->streams.n && !hearth_values_in_keys(hp) && !hp->chooser.block &&
+           !hearth_heads_differ(hp) && !hp->uneven && !hp->value_norm && hp->q_growth == 0.0f &&
+           !hearth_has_states(hp) && !hp->streams.n && !hearth_values_in_keys(hp) && !hp->chooser.block &&
            hp->head_dim == hp->value_dim && hp->head_dim <= HEARTH_ACCEL_MAX_DIM &&
            (kv->type_k == HEARTH_TYPE_F16 || kv->type_k == HEARTH_TYPE_F32) &&
            (kv->type_v == HEARTH_TYPE_F16 || kv->type_v == HEARTH_TYPE_F32);

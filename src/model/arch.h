@@ -303,7 +303,8 @@ struct hearth_arch {
     int rec_interval; // of so many layers the last one attends, where the file does not say it; 0: of 4
     float latent_eps; // as in struct hearth_latent; 0: that of all norms
     bool attn_gated;  // as in struct hearth_hparams
-    bool one_part;    // same
+    bool one_part;    // layers mix tokens, or are a feed-forward part
+    bool uneven;      // as in struct hearth_hparams
     bool streams;     // there are several, positions are chosen, and n-grams may feed a layer
     bool predicts;    // there are several, of which layers compute one (predict.h)
     bool cuts_gates;  // gates of some layers are cut, as struct hearth_hparams says
@@ -322,7 +323,7 @@ struct hearth_arch {
 extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_apertus, hearth_arch_arcee,
     hearth_arch_baichuan, hearth_arch_bailingmoe, hearth_arch_bailingmoe2, hearth_arch_bailingmoe3,
     hearth_arch_bamboo, hearth_arch_bitnet, hearth_arch_chatglm, hearth_arch_cohere2, hearth_arch_cohere2moe,
-    hearth_arch_command_r, hearth_arch_dbrx, hearth_arch_deepseek, hearth_arch_deepseek2,
+    hearth_arch_command_r, hearth_arch_dbrx, hearth_arch_deci, hearth_arch_deepseek, hearth_arch_deepseek2,
     hearth_arch_deepseek32, hearth_arch_deepseek4, hearth_arch_dots1, hearth_arch_ernie,
     hearth_arch_ernie_moe, hearth_arch_exaone, hearth_arch_exaone_moe, hearth_arch_exaone4,
     hearth_arch_falcon, hearth_arch_falcon_h1, hearth_arch_gemma, hearth_arch_gemma2, hearth_arch_gemma3,

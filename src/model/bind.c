@@ -39,7 +39,7 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim, 
     const bool windowed = layer >= 0 && hearth_window_of(hp, layer);
     const uint64_t head = (uint64_t)(windowed ? hp->head_dim_window : hp->head_dim),
                    heads = (uint64_t)(windowed ? hp->n_head_window : hp->n_head), q = heads * head,
-                   heads_kv = (uint64_t)(windowed ? hp->n_head_kv_window : hp->n_head_kv),
+                   heads_kv = (uint64_t)(layer >= 0 ? hearth_n_head_kv_of(hp, layer) : hp->n_head_kv),
                    kv = heads_kv * head, value = (uint64_t)(windowed ? hp->value_dim_window : hp->value_dim);
     switch (dim) {
     case HEARTH_DIM_NONE:
@@ -426,9 +426,10 @@ static bool applies(const struct hearth_binding *b, const struct hearth_hparams 
     case HEARTH_EACH_STREAM:
     case HEARTH_OPTIONAL:
     case HEARTH_OPTIONAL_F32:
+        break;
     case HEARTH_FUSED:
     case HEARTH_MAYBE_FUSED:
-        break;
+        return !hp->uneven || hearth_attends(hp, layer);
     }
     return true;
 }
@@ -792,7 +793,7 @@ static int check_pack(struct loader *l)
     const uint32_t n_expert = hp->n_expert ? (uint32_t)hp->n_expert : 1;
     const uint32_t n_ff = (uint32_t)hearth_ffn_neurons(hp);
     bool fits = p->n_layer == (uint32_t)hp->n_layer && p->n_embd == (uint32_t)hp->n_embd &&
-                p->n_expert == n_expert && p->widths == (hp->n_ff_narrow != 0);
+                p->n_expert == n_expert && p->widths == hearth_widths_differ(hp);
     for (uint32_t i = 0; i < p->n_layer && fits; i++)
         fits = p->layers[i].n == (uint32_t)hearth_ffn_neurons_of(hp, (int)i);
     if (fits)

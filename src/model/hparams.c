@@ -63,19 +63,23 @@ static int read_latent(const struct reader *r, const struct hearth_arch *arch, s
 static int read_heads(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     const struct hearth_gguf_kv *kv = NULL;
-    if (!arch->window_heads)
+    if (!arch->window_heads && !arch->uneven)
         return read_size(r, "attention.head_count", MAX_HEADS, &hp->n_head);
     int rc = find_of_layers(r, "attention.head_count", hp, &kv);
     if (!rc && !kv)
         return read_size(r, "attention.head_count", MAX_HEADS, &hp->n_head);
+    const int least = arch->uneven ? 0 : 1;
     for (int i = 0; i < hp->n_layer && !rc; i++) {
         const int64_t own = number_of(kv, i);
-        if (own < 1 || own > MAX_HEADS)
-            rc = hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s is %lld in layer %d, must be 1 to %d",
+        if (own < least || own > MAX_HEADS)
+            rc = hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s is %lld in layer %d, must be %d to %d",
                              hearth_gguf_path(r->g), key_of(r, "attention.head_count").text, (long long)own,
-                             i, MAX_HEADS);
+                             i, least, MAX_HEADS);
         hp->n_head = own > hp->n_head ? (int)own : hp->n_head;
     }
+    if (!rc && !hp->n_head)
+        rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED, "%s: no layer has attention, which is not supported",
+                         hearth_gguf_path(r->g));
     return rc;
 }
 
@@ -122,7 +126,7 @@ static int read_sizes(const struct reader *r, const struct hearth_arch *arch, st
                            "%s: keys of %d and values of %d dimensions are not supported, they must be equal",
                            hearth_gguf_path(r->g), hp->head_dim, value_dim);
     hp->value_dim = value_dim;
-    return HEARTH_OK;
+    return arch->uneven ? hearth_linear_check(r, hp) : HEARTH_OK;
 }
 
 // Which layers have the window: all, or all but each period's last; or the file says so of each.
@@ -519,7 +523,7 @@ static int read_some_ff(const struct reader *r, struct hearth_hparams *hp)
                                i);
         hp->n_ff = (int)own;
     }
-    if (!rc && !hp->n_feeding)
+    if (!rc && !hp->n_ff)
         return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
                            "%s: no layer has a feed-forward part, which is not supported",
                            hearth_gguf_path(r->g));
@@ -533,6 +537,8 @@ static int read_ffn(const struct reader *r, const struct hearth_arch *arch, stru
         rc = read_range(r, "embedding_length_per_layer_input", false, 0, 4096, &hp->n_embd_layer);
     if (!rc && arch->one_part)
         rc = read_some_ff(r, hp);
+    else if (!rc && arch->uneven)
+        rc = hearth_uneven_ff_read(r, hp);
     else if (!rc && arch->borrows && !hp->n_expert)
         rc = read_widths(r, hp);
     else if (!rc)

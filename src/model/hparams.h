@@ -84,6 +84,12 @@ static inline int find_of_layers(const struct reader *r, const char *name, const
 int hearth_kv_heads_read(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp);
 int hearth_recurrence_read(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp);
 
+// Layers that may lack parts and differ in numbers of heads and of neurons (hparams_uneven.c): the heads once the most of
+// queries are known; whether one matrix can stand for attention, once the size of heads is; neurons.
+int hearth_uneven_heads_read(const struct reader *r, struct hearth_hparams *hp);
+int hearth_linear_check(const struct reader *r, const struct hearth_hparams *hp);
+int hearth_uneven_ff_read(const struct reader *r, struct hearth_hparams *hp);
+
 // Several residual streams, and n-grams (hparams_streams.c).
 int hearth_streams_read(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp);
 

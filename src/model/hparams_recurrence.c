@@ -14,19 +14,20 @@ static bool says_who_attends(const struct hearth_arch *arch, const struct hearth
 static void note_other(struct hearth_hparams *hp, int layer, bool feeds)
 {
     struct hearth_recurrence *rec = &hp->recurrence;
-    uint64_t *set = feeds ? hp->feeds : rec->layers;
+    uint64_t *set = feeds ? hp->unmixed : rec->layers;
     set[layer / 64] |= UINT64_C(1) << (layer % 64);
-    *(feeds ? &hp->n_feeding : &rec->n_layers) += 1;
+    rec->n_layers += !feeds;
 }
 
 int hearth_kv_heads_read(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     if (arch->window_heads) // read_window_heads() does
         return HEARTH_OK;
+    if (arch->uneven)
+        return hearth_uneven_heads_read(r, hp);
     const struct key key = key_of(r, "attention.head_count_kv");
     const struct hearth_gguf_kv *kv = hearth_gguf_find(r->g, key.text), *neurons = NULL;
     int64_t heads = 0;
-    hp->one_part = arch->one_part;
     if (!says_who_attends(arch, kv) && !arch->one_part && !arch->rec_each)
         return read_range(r, "attention.head_count_kv", false, 1, MAX_HEADS, &hp->n_head_kv);
     if (!says_who_attends(arch, kv) || kv->count < (uint64_t)hp->n_layer)
@@ -47,6 +48,8 @@ int hearth_kv_heads_read(const struct reader *r, const struct hearth_arch *arch,
                                hearth_gguf_path(r->g), i, arch->name);
         if (!own)
             note_other(hp, i, feeds);
+        if (arch->one_part && !feeds)
+            hp->unfed[i / 64] |= UINT64_C(1) << (i % 64);
         heads = own ? own : heads;
     }
     hp->n_head_kv = heads ? (int)heads : hp->n_head_kv;
@@ -217,7 +220,10 @@ int hearth_recurrence_read(const struct reader *r, const struct hearth_arch *arc
     hp->recurrence.beside = arch->rec_beside;
     for (int i = 0; i < hp->n_layer && arch->rec_beside; i++, hp->recurrence.n_layers++)
         hp->recurrence.layers[i / 64] |= UINT64_C(1) << (i % 64);
-    if (!rc && !arch->rec_beside && hp->recurrence.n_layers + hp->n_feeding == hp->n_layer)
+    bool any = false;
+    for (int i = 0; i < hp->n_layer; i++)
+        any |= hearth_attends(hp, i);
+    if (!rc && !any)
         return hearth_fail(r->err, HEARTH_E_UNSUPPORTED, "%s: no layer has attention, which is not supported",
                            hearth_gguf_path(r->g));
     if (rc)

@@ -366,10 +366,14 @@ struct hearth_hparams {
     int n_ff;        // of a dense part, the widest; 0 when all is in experts
     int n_ff_narrow; // of some layers; 0: all have n_ff
     uint64_t narrow[HEARTH_MAX_LAYERS / 64]; // by layer, a bit each: it is one of these
-    bool one_part;                           // a layer mixes tokens, or is a feed-forward part:
-    uint64_t feeds[HEARTH_MAX_LAYERS / 64];  // by layer, a bit each: it is that,
-    int n_feeding;                           // how many are
-    int n_embd_layer;                        // of what tokens give each layer beside the stream; 0: nothing
+    // By layer, a bit each: no tokens meet in it; it has no feed-forward part; it has one matrix in attention's place.
+    uint64_t unmixed[HEARTH_MAX_LAYERS / 64], unfed[HEARTH_MAX_LAYERS / 64], linear[HEARTH_MAX_LAYERS / 64];
+    // Layers may lack parts, or attention, and have numbers of their own of neurons, of which those that lack them count as
+    // the widest, and of heads of keys and values, of which n_head_kv is the most.
+    bool uneven;
+    int n_head_kv_least;
+    int n_ff_by[HEARTH_MAX_LAYERS], n_head_kv_by[HEARTH_MAX_LAYERS]; // where `uneven`
+    int n_embd_layer; // of what tokens give each layer beside the stream; 0: nothing
 
     int n_expert, n_expert_used, n_ff_exp; // 0 in a dense model
     int n_dense;                           // of a model with experts: the first layers, which have none
@@ -491,6 +495,8 @@ static inline int hearth_head_dim_of(const struct hearth_hparams *hp, int layer)
 }
 static inline int hearth_n_head_kv_of(const struct hearth_hparams *hp, int layer)
 {
+    if (hp->uneven)
+        return hp->n_head_kv_by[layer];
     return hearth_window_of(hp, layer) ? hp->n_head_kv_window : hp->n_head_kv;
 }
 static inline int hearth_n_rot_of(const struct hearth_hparams *hp, int layer)
@@ -595,7 +601,15 @@ static inline int hearth_grams_kept(const struct hearth_grams *g)
 // Neurons of a layer's dense part.
 static inline int hearth_n_ff_of(const struct hearth_hparams *hp, int layer)
 {
+    if (hp->uneven)
+        return hp->n_ff_by[layer];
     return hp->narrow[layer / 64] >> (layer % 64) & 1 ? hp->n_ff_narrow : hp->n_ff;
+}
+
+// Whether some layers have fewer than others.
+static inline bool hearth_widths_differ(const struct hearth_hparams *hp)
+{
+    return hp->n_ff_narrow || hp->uneven;
 }
 
 // The head of queries and keys that a head of values has.
@@ -607,11 +621,17 @@ static inline int hearth_key_head_of(const struct hearth_recurrence *r, int head
 // Whether the layer has a feed-forward part, and whether anything before that, in which tokens meet.
 static inline bool hearth_feeds(const struct hearth_hparams *hp, int layer)
 {
-    return !hp->one_part || (hp->feeds[layer / 64] >> (layer % 64) & 1);
+    return !(hp->unfed[layer / 64] >> (layer % 64) & 1);
 }
 static inline bool hearth_mixes(const struct hearth_hparams *hp, int layer)
 {
-    return !hp->one_part || !hearth_feeds(hp, layer);
+    return !(hp->unmixed[layer / 64] >> (layer % 64) & 1);
+}
+
+// Whether the layer has one matrix where others have attention: no tokens meet in it either.
+static inline bool hearth_is_linear(const struct hearth_hparams *hp, int layer)
+{
+    return hp->linear[layer / 64] >> (layer % 64) & 1;
 }
 
 // Whether the layer is recurrent: unless it attends besides, it has no part in the KV cache.
@@ -622,7 +642,8 @@ static inline bool hearth_is_recurrent(const struct hearth_hparams *hp, int laye
 
 static inline bool hearth_attends(const struct hearth_hparams *hp, int layer)
 {
-    return hearth_mixes(hp, layer) && (hp->recurrence.beside || !hearth_is_recurrent(hp, layer));
+    return hearth_mixes(hp, layer) && !hearth_is_linear(hp, layer) &&
+           (hp->recurrence.beside || !hearth_is_recurrent(hp, layer));
 }
 
 // Whether the layer chooses the positions that it attends to.

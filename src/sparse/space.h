@@ -31,7 +31,12 @@ static inline size_t hearth_most_clusters(const struct hearth_hparams *hp)
 {
     const size_t widest = hearth_cluster_count((size_t)(hp->n_expert ? hp->n_ff_exp : hp->n_ff));
     const size_t narrow = hearth_cluster_count((size_t)hp->n_ff_narrow);
-    return narrow > widest ? narrow : widest;
+    size_t most = narrow > widest ? narrow : widest;
+    for (int i = 0; i < hp->n_layer && hp->uneven; i++) {
+        const size_t own = hearth_cluster_count((size_t)hp->n_ff_by[i]);
+        most = own > most ? own : most;
+    }
+    return most;
 }
 
 // The largest cluster of the model's spaces. A narrower one may have larger clusters than a wider one.
@@ -39,7 +44,12 @@ static inline size_t hearth_largest_cluster(const struct hearth_hparams *hp)
 {
     const size_t widest = hearth_cluster_size((size_t)(hp->n_expert ? hp->n_ff_exp : hp->n_ff));
     const size_t narrow = hp->n_ff_narrow ? hearth_cluster_size((size_t)hp->n_ff_narrow) : 0;
-    return narrow > widest ? narrow : widest;
+    size_t largest = narrow > widest ? narrow : widest;
+    for (int i = 0; i < hp->n_layer && hp->uneven; i++) {
+        const size_t own = hearth_cluster_size((size_t)hp->n_ff_by[i]);
+        largest = own > largest ? own : largest;
+    }
+    return largest;
 }
 
 // The rows of a space: of gate and up [E], and of down stored by neuron [E]. The first `resident`

@@ -11,7 +11,7 @@ for file in "$golden"/*.gguf; do
     [ "$(json "$tmp/out" version)" = 3 ] || fail "version of $file"
     arch=$(json "$tmp/out" metadata/general.architecture)
     case $arch in
-    afmoe | apertus | arcee | baichuan | bailingmoe | bailingmoe2 | bailingmoe3 | bamboo | bitnet | chatglm | cohere2 | cohere2moe | command-r | dbrx | \
+    afmoe | apertus | arcee | baichuan | bailingmoe | bailingmoe2 | bailingmoe3 | bamboo | bitnet | chatglm | cohere2 | cohere2moe | command-r | dbrx | deci | \
         deepseek | deepseek2 | deepseek32 | deepseek4 | dots1 | ernie4_5 | ernie4_5-moe | exaone | exaone-moe | \
         exaone4 | falcon | falcon-h1 | gemma | gemma2 | gemma3 | gemma3n | gemma4 | glm-dsa | glm4 | glm4moe | gpt-oss | gpt2 | \
         gptneox | granite | granitehybrid | granitemoe | hunyuan-dense | hunyuan-moe | hunyuan_vl | hy_v3 | internlm2 | \

@@ -241,6 +241,7 @@ static const struct made kinds[] = {
      .shared = true,
      .set = {{"expert_shared_feed_forward_length", 'u', MADE_F_SHARED, NULL}}},
     {.arch = "lfm2"},
+    {.arch = "deci"},
     {.arch = "granitehybrid"},
     {.arch = "kimi-linear", .experts = true},
     {.arch = "bailingmoe3", .experts = true},

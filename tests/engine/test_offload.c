@@ -98,7 +98,7 @@ static void test_head_alone(void **state)
         "models/gemma4.Q4_0",       "models/gemma3n.Q8_0", "models/qwen35.Q8_0",   "models/mistral3.Q8_0",
         "models/laguna.Q8_0",       "models/mimo2.Q8_0",   "models/qwen4exp.Q8_0", "models/gemma2.Q8_0",
         "models/stablelm-12b.Q8_0", "models/llama4.Q8_0",  "models/apertus.Q8_0",  "models/deepseek-v4.Q8_0",
-        "models/minimax-m3.Q8_0",   "models/olmo.Q8_0",    "models/bitnet.Q8_0"};
+        "models/minimax-m3.Q8_0",   "models/olmo.Q8_0",    "models/bitnet.Q8_0",   "models/deci.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
         const struct way way = {.n_threads = 1};

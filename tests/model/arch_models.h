@@ -341,6 +341,8 @@ static const struct made models[] = {
              {"expert_shared_feed_forward_length", 'u', MADE_F_SHARED, NULL}}},
     {.arch = "olmoe", .experts = true},
     {.arch = "bitnet"},
+    {.arch = "deci"},
+    {.arch = "deci", .two_widths = true},
     {.arch = "bitnet", .optional = true, .fused = true},
     {.arch = "cohere2moe",
      .experts = true,

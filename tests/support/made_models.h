@@ -595,8 +595,8 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
             continue;
         const bool heads = !strcmp(usual[i].key, "attention.head_count_kv"),
                    width = !strcmp(usual[i].key, "feed_forward_length");
-        const bool says =
-            made_is_conv(made) || (made_is_scan(made) && !made_is_beside(made)) || made_is_each(made);
+        const bool says = (arch && arch->uneven) || made_is_conv(made) ||
+                          (made_is_scan(made) && !made_is_beside(made)) || made_is_each(made);
         if ((says && heads) || (made_is_one_part(made) && width)) {
             char key[64];
             snprintf(key, sizeof key, "%s.%s", made->arch, usual[i].key);

@@ -26,6 +26,7 @@ static void test_tied(void **state)
     check_model(HEARTH_SOURCE_DIR "/tests/golden/models/phi3.Q8_0.gguf", HEARTH_SPARSITY_OFF);
     check_model(HEARTH_SOURCE_DIR "/tests/golden/models/nemotron-h.Q8_0.gguf", HEARTH_SPARSITY_OFF);
     check_model(HEARTH_SOURCE_DIR "/tests/golden/models/granite-hybrid.Q8_0.gguf", HEARTH_SPARSITY_OFF);
+    check_model(HEARTH_SOURCE_DIR "/tests/golden/models/deci.Q8_0.gguf", HEARTH_SPARSITY_OFF);
 }
 
 // Layers of two kinds, experts beside a dense part; of a table of what tokens give layers, rows are read, whatever the

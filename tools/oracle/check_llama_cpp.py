@@ -29,6 +29,7 @@ OTHERWISE = {
     "ling3.Q8_0": "llama.cpp's rounding of activations to 8 bits is 0.07 here; an F32 file of it agrees to 2e-6",
     "phimoe": "llama.cpp has RMSNorm and a softmax where the model's own code has LayerNorm and weighs experts against near ones",
     "minimax-m3": "llama.cpp attends to all positions without flash attention, whose sums are of F16",
+    "deci": "llama.cpp leaves out attention of layers that have no feed-forward part, which no published model has",
     "bitnet": "llama.cpp has SiLU where the model has squared ReLU",
     "command-r-plus": "llama.cpp norms heads in models of 64 layers only",
 }
