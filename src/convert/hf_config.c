@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Hyper-parameters, as config.json says them.
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -190,6 +191,22 @@ static int read_full_rope(struct hearth_hf_model *m, const json_t *rope, const c
                              "a rotation with a factor, or of more than a whole head, is not supported", err);
 }
 
+// The base for texts that are longer by the factor alpha: short ones have it, too.
+static int read_alpha(struct hearth_hf_model *m, const json_t *rope, struct hearth_error *err)
+{
+    double alpha = 0;
+    const int rc = hearth_json_f64(&m->config, rope, "alpha", true, &alpha, err);
+    if (rc)
+        return rc;
+    if (!(alpha > 0) || m->head_dim <= 2)
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: the \"alpha\" of the rotation must be positive",
+                           m->config.path);
+    m->rope = HEARTH_HF_ROPE_ALPHA;
+    m->rope_theta *= pow(alpha, (double)m->head_dim / (m->head_dim - 2.0));
+    m->n_ctx = m->n_ctx_orig = 256 * 1024; // what these models are for; config.json does not say it
+    return HEARTH_OK;
+}
+
 static int read_rope_type(struct hearth_hf_model *m, const json_t *rope, const char *type,
                           struct hearth_error *err)
 {
@@ -209,6 +226,10 @@ static int read_rope_type(struct hearth_hf_model *m, const json_t *rope, const c
                            m->config.path);
     if (!strcmp(type, "linear")) {
         m->rope = HEARTH_HF_ROPE_LINEAR;
+    } else if (!strcmp(type, "dynamic") && m->family->rope_alpha) {
+        rc = read_alpha(m, rope, err);
+    } else if (!strcmp(type, "dynamic") && m->family->rope_dynamic) {
+        m->rope_factor = 0;
     } else if (!strcmp(type, "yarn")) {
         m->rope = HEARTH_HF_ROPE_YARN;
         rc = read_yarn(m, rope, err);
@@ -347,7 +368,7 @@ static int read_window(struct hearth_hf_model *m, struct hearth_error *err)
 {
     const json_t *root = m->config.root, *types = json_object_get(root, "layer_types"), *type;
     // Qwen's models and SmolLM3 have a window in config.json, and say beside it that it is not used.
-    const bool is_qwen = !strncmp(m->family->arch, "qwen", 4) || !strcmp(m->family->arch, "smollm3");
+    const bool is_qwen = !strncmp(m->family->arch, "qwen", 4) || m->family->window_asked;
     if (is_qwen && !json_is_true(json_object_get(root, "use_sliding_window")))
         return HEARTH_OK;
     if (!json_is_null(json_object_get(root, "sliding_window"))) // which says that there is none

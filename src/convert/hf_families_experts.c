@@ -148,7 +148,92 @@ static const struct hearth_hf_map llama4_layer[] = {
     {0},
 };
 
+static const struct hearth_hf_map hunyuan_moe_layer[] = {
+    NORMS,
+    PLAIN_QKV,
+    HUNYUAN_NORMS,
+    SAME("mlp.gate.wg.weight", "ffn_gate_inp.weight"),
+    EXPERTS("mlp.experts.", "mlp.experts.", "gate_proj", "up_proj", "down_proj"),
+    OF_SHARED("mlp.shared_mlp.gate_proj.weight", "ffn_gate_shexp.weight", HEARTH_HF_SAME),
+    OF_SHARED("mlp.shared_mlp.up_proj.weight", "ffn_up_shexp.weight", HEARTH_HF_SAME),
+    OF_SHARED("mlp.shared_mlp.down_proj.weight", "ffn_down_shexp.weight", HEARTH_HF_SAME),
+    {0},
+};
+
+static const struct hearth_hf_map ernie_moe_layer[] = {
+    NORMS,
+    PLAIN_QKV,
+    DEEPSEEK_EXPERTS,
+    OF_EXPERTS("mlp.moe_statics.e_score_correction_bias", "exp_probs_b.bias", HEARTH_HF_SAME),
+    {0},
+};
+
+static const struct hearth_hf_map dots1_layer[] = {
+    NORMS,
+    PLAIN_QKV,
+    HEAD_NORMS,
+    DEEPSEEK_EXPERTS,
+    OF_EXPERTS("mlp.gate.e_score_correction_bias", "exp_probs_b.bias", HEARTH_HF_SAME),
+    {0},
+};
+
+static const struct hearth_hf_map bailing2_globals[] = {
+    SAME("word_embeddings.weight", "token_embd.weight"),
+    SAME("norm.weight", "output_norm.weight"),
+    {"lm_head.weight", "output.weight", HEARTH_HF_HEAD, HEARTH_HF_SAME},
+    {0},
+};
+
+static const struct hearth_hf_map bailing2_layer[] = {
+    NORMS,
+    SAME("attention.query_key_value.weight", "attn_qkv.weight"),
+    SAME("attention.query_layernorm.weight", "attn_q_norm.weight"),
+    SAME("attention.key_layernorm.weight", "attn_k_norm.weight"),
+    SAME("attention.dense.weight", "attn_output.weight"),
+    DEEPSEEK_EXPERTS,
+    OF_EXPERTS("mlp.gate.expert_bias", "exp_probs_b.bias", HEARTH_HF_SAME),
+    {0},
+};
+
 const struct hearth_hf_family hearth_hf_families_experts[] = {
+    {.arch = "hunyuan-moe",
+     .classes = {"HunYuanMoEV1ForCausalLM", "hunyuan_v1_moe"},
+     .rope_alpha = true,
+     .defaults = {.n_ctx = 2048, .norm_eps = 1e-5},
+     .predictor_input = "normed",
+     .globals = hearth_hf_rms_globals,
+     .layer = hunyuan_moe_layer,
+     .read = hearth_hf_read_hunyuan_moe},
+    {.arch = "ernie4_5-moe",
+     .classes = {"Ernie4_5_MoeForCausalLM", "ernie4_5_moe"},
+     .guesses = "model.mtp_",
+     .defaults = {.n_ctx = 131072,
+                  .n_head_kv = 4,
+                  .norm_eps = 1e-5,
+                  .rope_theta = 500000,
+                  .n_dense = 1,
+                  .tied = true},
+     .globals = hearth_hf_rms_globals,
+     .layer = ernie_moe_layer,
+     .read = hearth_hf_read_ernie_moe},
+    {.arch = "dots1",
+     .classes = {"Dots1ForCausalLM", "dots1"},
+     .grouped = true,
+     .window_asked = true,
+     .globals = hearth_hf_rms_globals,
+     .layer = dots1_layer,
+     .read = hearth_hf_read_dots1},
+    {.arch = "bailingmoe2",
+     .classes = {"BailingMoeV2ForCausalLM", "bailing_moe"},
+     .grouped = true,
+     .rope_partial = true,
+     .window_asked = true,
+     .shared_length = true,
+     .says_vocab = true,
+     .defaults = {.rope_share = 0.5},
+     .globals = bailing2_globals,
+     .layer = bailing2_layer,
+     .read = hearth_hf_read_bailing2},
     {.arch = "qwen3vlmoe",
      .classes = {"Qwen3VLMoeForConditionalGeneration"},
      .rope_partial = true,

@@ -131,7 +131,69 @@ static const struct hearth_hf_map cohere2_layer[] = {
 
 static const struct hearth_hf_map ernie_layer[] = {NORMS, PLAIN_QKV, GATED, {0}};
 
+static const struct hearth_hf_map hunyuan_layer[] = {NORMS, PLAIN_QKV, HUNYUAN_NORMS, GATED, {0}};
+
+static const struct hearth_hf_map starcoder2_globals[] = {
+    SAME("embed_tokens.weight", "token_embd.weight"),
+    BOTH("norm", "output_norm"),
+    {"lm_head.weight", "output.weight", HEARTH_HF_HEAD, HEARTH_HF_SAME},
+    {0},
+};
+
+static const struct hearth_hf_map starcoder2_layer[] = {
+    BOTH("input_layernorm", "attn_norm"), BOTH("post_attention_layernorm", "ffn_norm"),
+    BOTH("self_attn.q_proj", "attn_q"),   BOTH("self_attn.k_proj", "attn_k"),
+    BOTH("self_attn.v_proj", "attn_v"),   BOTH("self_attn.o_proj", "attn_output"),
+    BOTH("mlp.c_fc", "ffn_up"),           BOTH("mlp.c_proj", "ffn_down"),
+    PREDICTORS("mlp.predictor"),          {0},
+};
+
+static const struct hearth_hf_map internlm2_globals[] = {
+    SAME("tok_embeddings.weight", "token_embd.weight"),
+    SAME("norm.weight", "output_norm.weight"),
+    {"output.weight", "output.weight", HEARTH_HF_HEAD, HEARTH_HF_SAME},
+    {0},
+};
+
+static const struct hearth_hf_map internlm2_layer[] = {
+    SAME("attention_norm.weight", "attn_norm.weight"),
+    SAME("ffn_norm.weight", "ffn_norm.weight"),
+    {"attention.wqkv.weight", "attn_q.weight", HEARTH_HF_REQUIRED, HEARTH_HF_GROUPED_Q},
+    {"attention.wqkv.weight", "attn_k.weight", HEARTH_HF_REQUIRED, HEARTH_HF_GROUPED_K},
+    {"attention.wqkv.weight", "attn_v.weight", HEARTH_HF_REQUIRED, HEARTH_HF_GROUPED_V},
+    SAME("attention.wo.weight", "attn_output.weight"),
+    SAME("feed_forward.w1.weight", "ffn_gate.weight"),
+    SAME("feed_forward.w3.weight", "ffn_up.weight"),
+    SAME("feed_forward.w2.weight", "ffn_down.weight"),
+    PREDICTORS("feed_forward.predictor"),
+    {0},
+};
+
 const struct hearth_hf_family hearth_hf_families_plain[] = {
+    {.arch = "hunyuan-dense",
+     .classes = {"HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense"},
+     .rope_alpha = true,
+     .defaults = {.n_ctx = 2048, .norm_eps = 1e-5},
+     .predictor_input = "stream",
+     .globals = hearth_hf_rms_globals,
+     .layer = hunyuan_layer,
+     .read = hearth_hf_read_hunyuan},
+    {.arch = "starcoder2",
+     .classes = {"Starcoder2ForCausalLM", "starcoder2"},
+     .layer_norm = true,
+     .defaults =
+         {.n_ctx = 4096, .n_head_kv = 2, .norm_eps = 1e-5, .activation = "gelu_pytorch_tanh", .tied = true},
+     .predictor_input = "stream",
+     .globals = starcoder2_globals,
+     .layer = starcoder2_layer,
+     .read = hearth_hf_read_starcoder2},
+    {.arch = "internlm2",
+     .classes = {"InternLM2ForCausalLM", "internlm2"},
+     .rope_dynamic = true,
+     .predictor_input = "stream",
+     .globals = internlm2_globals,
+     .layer = internlm2_layer,
+     .read = hearth_hf_read_internlm2},
     {.arch = "llama",
      .classes = {"LlamaForCausalLM", "LLaMAForCausalLM", "MistralForCausalLM", "SparseLlamaForCausalLM",
                  "llama", "mistral"},
@@ -183,6 +245,7 @@ const struct hearth_hf_family hearth_hf_families_plain[] = {
      .read = hearth_hf_read_qwen3vl},
     {.arch = "smollm3",
      .classes = {"SmolLM3ForCausalLM", "smollm3"},
+     .window_asked = true,
      .llama_keys = true,
      .defaults = {.n_head_kv = 4, .rope_theta = 2e6, .tied = true},
      .predictor_input = "stream",

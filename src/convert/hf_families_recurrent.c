@@ -182,8 +182,8 @@ static const struct hearth_hf_map falcon_h1_layer[] = {
 };
 
 #define NEMOTRON(name)                                                                                       \
-    .arch = name, .base = "backbone.", .has_scan = true, .heads_stay = true, .one_part = true,               \
-    .layer_norm = true, .says_vocab = true,                                                                  \
+    .arch = name, .guesses = "mtp.", .base = "backbone.", .has_scan = true, .heads_stay = true,              \
+    .one_part = true, .layer_norm = true, .says_vocab = true,                                                \
     .defaults = {.n_vocab = 131072,                                                                          \
                  .n_ctx = 4096,                                                                              \
                  .n_embd = 4096,                                                                             \

@@ -20,7 +20,11 @@ enum hearth_hf_order {
     HEARTH_HF_ROTARY_Q, // of each head, rows i and i + half a head become neighbours; for each query head
     HEARTH_HF_ROTARY_K, // the same for each key head
     HEARTH_HF_QKV,      // groups of queries, a key and a value become all queries, all keys, all values
-    HEARTH_HF_COLUMNS,  // columns become rows: down by neuron
+    // Of such groups the queries, the keys and the values alone, queries and keys as for llama.
+    HEARTH_HF_GROUPED_Q,
+    HEARTH_HF_GROUPED_K,
+    HEARTH_HF_GROUPED_V,
+    HEARTH_HF_COLUMNS, // columns become rows: down by neuron
     HEARTH_HF_FIRST_HALF,
     HEARTH_HF_SECOND_HALF, // rows of a matrix that joins two
     // Of two matrices or vectors whose rows alternate, the first and the second; the same of columns, which become
@@ -115,10 +119,17 @@ struct hearth_hf_family {
     bool llama_keys;        // the file says the number of tokens, and that whole heads rotate
     bool window_always;     // the file says the window even where there is none
     bool says_vocab;        // the file says the number of tokens
-    bool rope_long;         // tables of factors of the rotation, for short texts and for long ones
-    bool window_list;       // the file says of each layer whether it has a window
-    bool neuron_list;       // the file says of each layer how many neurons it has, which are as many
-    bool shared_usual;      // the file does not say how large the expert is that all tokens use
+    bool rope_alpha;        // a rotation of type "dynamic" has a factor for long texts (NTK alpha),
+    bool rope_dynamic;      // or is about texts beyond the context alone
+    bool window_asked;      // a window counts only where the file says that it is used
+    bool
+        shared_length; // the file says how large the expert is that all tokens use, and how many it is made of
+    const char
+        *guesses;      // how names of tensors begin that guess tokens ahead and are left out; NULL: as layers
+    bool rope_long;    // tables of factors of the rotation, for short texts and for long ones
+    bool window_list;  // the file says of each layer whether it has a window
+    bool neuron_list;  // the file says of each layer how many neurons it has, which are as many
+    bool shared_usual; // the file does not say how large the expert is that all tokens use
     const char *predictor_input; // "normed", "stream", "layer": where the family's predictors look
     const struct hearth_hf_map *globals, *layer; // each ends with a NULL name
     const struct hearth_hf_map
@@ -135,6 +146,7 @@ enum hearth_hf_rope {
     HEARTH_HF_ROPE_YARN,
     HEARTH_HF_ROPE_LLAMA3,
     HEARTH_HF_ROPE_LONG,
+    HEARTH_HF_ROPE_ALPHA,       // a base with the factor for long texts in it
     HEARTH_HF_ROPE_PROPORTIONAL // of each head a share rotates, at the frequencies of a whole one
 };
 
@@ -145,6 +157,7 @@ struct hearth_hf_model {
     const struct hearth_hf_family *family;
     uint32_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     uint32_t n_expert, n_expert_used, n_ff_exp; // 0: no experts
+    uint32_t n_shared;              // of how many the one is made that all tokens use; 0: not given
     uint32_t n_dense, n_ff_shared;  // first layers without experts; of the one that all tokens use
     uint32_t expert_step;           // only each so many-th layer has experts; 0, 1: all
     double expert_scale;            // 0: not given

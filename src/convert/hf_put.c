@@ -70,6 +70,11 @@ static void put_rope(struct putting *p)
     }
     if (!strcmp(m->family->arch, "cohere2") && m->rope == HEARTH_HF_ROPE_PLAIN)
         put_str(p, key_of(m, "rope.scaling.type"), "none");
+    if (m->rope == HEARTH_HF_ROPE_ALPHA) {
+        put_str(p, key_of(m, "rope.scaling.type"), "none");
+        put_f32(p, "rope.scaling.factor", 1);
+        put_u32(p, "rope.scaling.original_context_length", m->n_ctx_orig);
+    }
     if (m->rope != HEARTH_HF_ROPE_LINEAR && m->rope != HEARTH_HF_ROPE_YARN)
         return;
     put_str(p, key_of(m, "rope.scaling.type"), m->rope == HEARTH_HF_ROPE_YARN ? "yarn" : "linear");
@@ -92,11 +97,9 @@ static void put_experts(struct putting *p)
     const bool latent = m->family->latent || m->family->grouped;
     if (m->n_ff_exp != m->n_ff || strcmp(m->family->arch, "llama") != 0)
         put_u32(p, "expert_feed_forward_length", m->n_ff_exp);
-    if (latent)
-        put_u32(p, "expert_shared_count", m->n_ff_shared / m->n_ff_exp);
-    if (m->family->one_part)
-        put_u32(p, "expert_shared_count", 1);
-    if (!latent && m->n_ff_shared && !m->family->shared_usual)
+    if (latent || m->n_shared)
+        put_u32(p, "expert_shared_count", m->n_shared);
+    if ((!latent || m->family->shared_length) && m->n_ff_shared && !m->family->shared_usual)
         put_u32(p, "expert_shared_feed_forward_length", m->n_ff_shared);
     if (m->expert_step)
         put_u32(p, "interleave_moe_layer_step", m->expert_step);
@@ -275,6 +278,7 @@ static const char *own_activation(const struct hearth_hf_model *m)
                                          {"falcon", "gelu"},
                                          {"gemma", "gelu_tanh"},
                                          {"gemma3n", "gelu_tanh"},
+                                         {"starcoder2", "gelu_tanh"},
                                          {"nemotron_h", "relu_squared"},
                                          {"nemotron_h_moe", "relu_squared"},
                                          {"opt", "relu"},

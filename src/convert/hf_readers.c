@@ -518,7 +518,8 @@ static int read_grouped(struct hearth_hf_model *m, const char *function, struct 
 {
     uint32_t shared = 0;
     const json_t *given = json_object_get(m->config.root, "scoring_func");
-    if (json_is_string(given) && !hearth_json_is(given, function))
+    if (json_is_string(given) && !hearth_json_is(given, function) &&
+        !(m->gating == SIGMOID && hearth_json_is(given, "noaux_tc")))
         return hearth_fail(err, HEARTH_E_UNSUPPORTED,
                            "%s: \"scoring_func\": \"%.40s\" is not supported, %s is", m->config.path,
                            json_string_value(given), function);
@@ -544,6 +545,7 @@ static int read_grouped(struct hearth_hf_model *m, const char *function, struct 
         rc = hearth_fail(err, HEARTH_E_FORMAT,
                          "%s: %u experts in %u groups, of which %u count, behind %u of %u layers cannot be",
                          m->config.path, m->n_expert, m->n_group, m->n_group_used, m->n_dense, m->n_layer);
+    m->n_shared = shared;
     m->n_ff_shared = shared * m->n_ff_exp;
     return rc;
 }
@@ -639,4 +641,154 @@ int hearth_hf_read_minimax_m2(struct hearth_hf_model *m, struct hearth_error *er
     if (!rc)
         rc = expect(m, "use_qk_norm", true, true, err);
     return rc ? rc : expect(m, "use_routing_bias", true, true, err);
+}
+
+// ---- Hunyuan, ERNIE with experts, dots.llm1, Ling 2
+
+int hearth_hf_read_hunyuan(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    return expect(m, "attention_bias", false, false, err);
+}
+
+// A number, or one for each layer, which must be the same.
+static int read_same(const struct hearth_hf_model *m, const char *key, uint32_t *out,
+                     struct hearth_error *err)
+{
+    const json_t *list = json_object_get(m->config.root, key), *n;
+    size_t i;
+    if (!json_is_array(list))
+        return u32(m, key, false, out, err);
+    json_array_foreach(
+        list, i,
+        n) if (!json_is_integer(n) || json_integer_value(n) < 0 || json_integer_value(n) > INT32_MAX ||
+               json_integer_value(n) !=
+                   json_integer_value(json_array_get(
+                       list, 0))) return hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                                                     "%s: \"%s\": layers that differ are not supported",
+                                                     m->config.path, key);
+    *out = (uint32_t)json_integer_value(json_array_get(list, 0));
+    return HEARTH_OK;
+}
+
+int hearth_hf_read_hunyuan_moe(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->n_ff_exp = m->n_ff;
+    m->n_expert_used = m->n_shared = 1;
+    int rc = hearth_hf_read_hunyuan(m, err);
+    if (!rc)
+        rc = read_same(m, "moe_topk", &m->n_expert_used, err);
+    if (!rc)
+        rc = read_experts(m, "num_experts", err);
+    if (!rc)
+        rc = read_same(m, "moe_intermediate_size", &m->n_ff_exp, err);
+    if (!rc)
+        rc = read_same(m, "num_shared_expert", &m->n_shared, err);
+    if (!rc && m->n_shared != 1)
+        rc = hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"num_shared_expert\": %u is not supported, 1 is",
+                         m->config.path, m->n_shared);
+    m->n_ff_shared = m->n_ff;
+    return rc;
+}
+
+int hearth_hf_read_ernie_moe(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->n_expert = 64;
+    m->n_expert_used = 6;
+    m->n_ff_exp = 1536;
+    m->n_shared = 2;
+    m->expert_step = 1;
+    const json_t *last = json_object_get(m->config.root, "moe_layer_end_index");
+    const struct {
+        const char *key;
+        uint32_t *out;
+    } sizes[] = {{"moe_num_experts", &m->n_expert},       {"moe_k", &m->n_expert_used},
+                 {"moe_intermediate_size", &m->n_ff_exp}, {"moe_num_shared_experts", &m->n_shared},
+                 {"moe_layer_start_index", &m->n_dense},  {"num_nextn_predict_layers", &m->n_extra}};
+    int rc = hearth_hf_read_ernie(m, err);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !rc; i++)
+        rc = u32(m, sizes[i].key, false, sizes[i].out, err);
+    if (!rc)
+        rc = expect_number(m, "moe_layer_interval", 1, 1, err);
+    if (!rc)
+        rc = read_experts(m, "moe_num_experts", err);
+    if (!rc && (m->n_dense > m->n_layer || (json_is_integer(last) && json_integer_value(last) != -1 &&
+                                            json_integer_value(last) != (json_int_t)m->n_layer - 1)))
+        rc =
+            hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                        "%s: \"moe_layer_end_index\": layers without experts behind others are not supported",
+                        m->config.path);
+    if (!rc && (m->n_shared > 4096 || m->n_ff_exp > 1 << 20 || m->n_extra > 64))
+        rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: \"moe_num_shared_experts\" %u of %u neurons cannot be",
+                         m->config.path, m->n_shared, m->n_ff_exp);
+    m->n_ff_shared = m->n_shared * m->n_ff_exp;
+    return rc;
+}
+
+int hearth_hf_read_dots1(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    m->gating = SIGMOID;
+    m->renorm = false;
+    int rc = read_grouped(m, "sigmoid", err);
+    if (!rc)
+        rc = expect_number(m, "n_group", 1, 1, err);
+    if (!rc)
+        rc = expect(m, "attention_bias", false, false, err);
+    return rc ? rc : hearth_json_bool(&m->config, m->config.root, "norm_topk_prob", &m->renorm, err);
+}
+
+int hearth_hf_read_bailing2(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    static const char *const biases[] = {"use_bias", "use_qkv_bias"};
+    const json_t *function = json_object_get(m->config.root, "score_function");
+    m->gating = SIGMOID;
+    m->expert_scale = 1;
+    if (json_is_string(function) && !hearth_json_is(function, "sigmoid"))
+        return hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                           "%s: \"score_function\": \"%.40s\" is not supported, sigmoid is", m->config.path,
+                           json_string_value(function));
+    const struct {
+        const char *key;
+        uint32_t *out;
+    } sizes[] = {{"moe_intermediate_size", &m->n_ff_exp},
+                 {"num_shared_experts", &m->n_shared},
+                 {"first_k_dense_replace", &m->n_dense},
+                 {"n_group", &m->n_group},
+                 {"topk_group", &m->n_group_used}};
+    int rc = read_experts(m, "num_experts", err);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !rc; i++)
+        rc = u32(m, sizes[i].key, false, sizes[i].out, err);
+    if (!rc &&
+        (m->n_shared > 4096 || m->n_ff_exp > 1 << 20 || m->n_dense > m->n_layer ||
+         (m->n_group && (m->n_expert % m->n_group || !m->n_group_used || m->n_group_used > m->n_group))))
+        rc = hearth_fail(err, HEARTH_E_FORMAT,
+                         "%s: %u experts in %u groups, of which %u count, behind %u of %u layers cannot be",
+                         m->config.path, m->n_expert, m->n_group, m->n_group_used, m->n_dense, m->n_layer);
+    m->n_ff_shared = rc ? 0 : m->n_shared * m->n_ff_exp;
+    if (!rc)
+        rc = u32(m, "moe_shared_expert_intermediate_size", false, &m->n_ff_shared, err);
+    if (!rc)
+        rc = hearth_json_f64(&m->config, m->config.root, "routed_scaling_factor", false, &m->expert_scale,
+                             err);
+    for (size_t i = 0; i < sizeof biases / sizeof *biases && !rc; i++)
+        rc = expect(m, biases[i], false, false, err);
+    if (!rc)
+        rc = expect(m, "use_qk_norm", true, true, err);
+    if (!rc)
+        rc = expect(m, "norm_head", false, false, err);
+    if (!rc)
+        rc = read_extra(m, err);
+    return rc ? rc : hearth_json_bool(&m->config, m->config.root, "norm_topk_prob", &m->renorm, err);
+}
+
+// ---- StarCoder 2, InternLM 2
+
+int hearth_hf_read_starcoder2(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const int rc = hearth_json_f64(&m->config, m->config.root, "norm_epsilon", false, &m->norm_eps, err);
+    return rc ? rc : expect(m, "use_bias", true, true, err);
+}
+
+int hearth_hf_read_internlm2(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    return expect(m, "bias", false, false, err);
 }

@@ -7,10 +7,13 @@
 
 // Each reads from config.json, whose general part is in *m, what its family alone has. HEARTH_E_UNSUPPORTED: a
 // setting that Hearth does not run, by name. HEARTH_E_FORMAT: one that cannot be.
+int hearth_hf_read_bailing2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_cohere2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_deepseek_v2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_deepseek_v3(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_dots1(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_ernie(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_ernie_moe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_falcon(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_falcon_h1(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma(struct hearth_hf_model *m, struct hearth_error *err);
@@ -24,6 +27,9 @@ int hearth_hf_read_gptoss(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_granite(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_granitehybrid(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_granitemoe(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_hunyuan(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_hunyuan_moe(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_internlm2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_lfm2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_lfm2moe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_llama4(struct hearth_hf_model *m, struct hearth_error *err);
@@ -42,6 +48,7 @@ int hearth_hf_read_qwen3next(struct hearth_hf_model *m, struct hearth_error *err
 int hearth_hf_read_qwen3vl(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_qwen3vlmoe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_smollm3(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_starcoder2(struct hearth_hf_model *m, struct hearth_error *err);
 
 // Families that a reader finds a model to be of, though its class is another's.
 extern const struct hearth_hf_family hearth_hf_nemotron_moe, hearth_hf_granite_attending,

@@ -347,7 +347,7 @@ static int read_nemotron_experts(struct hearth_hf_model *m, struct hearth_error 
     m->n_expert_used = 2;
     m->n_ff_exp = m->n_ff_shared = 7688;
     m->expert_scale = 1;
-    m->n_group = m->n_group_used = 1;
+    m->n_group = m->n_group_used = m->n_shared = 1;
     int rc = read_experts(m, "n_routed_experts", err);
     if (!rc)
         rc = u32(m, "moe_intermediate_size", false, &m->n_ff_exp, err);

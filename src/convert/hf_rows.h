@@ -102,6 +102,11 @@
         OF_SHARED("shared_mlp.input_linear.weight", "ffn_up_shexp.weight", HEARTH_HF_SECOND_HALF),           \
         OF_SHARED("shared_mlp.output_linear.weight", "ffn_down_shexp.weight", HEARTH_HF_SAME)
 
+// Norms of heads behind the rotation.
+#define HUNYUAN_NORMS                                                                                        \
+    SAME("self_attn.query_layernorm.weight", "attn_q_norm.weight"),                                          \
+        SAME("self_attn.key_layernorm.weight", "attn_k_norm.weight")
+
 // Tables that families of several kinds share.
 extern const struct hearth_hf_map hearth_hf_rms_globals[];
 extern const struct hearth_hf_map hearth_hf_one_more_globals[];

@@ -43,7 +43,8 @@ static int no_memory(const struct finding *f)
 static struct name name_of(const struct finding *f, const char *from, int layer, uint32_t expert)
 {
     struct name n;
-    const bool head = !strncmp(from, "lm_head", 7), whole = head || !strncmp(from, "mtp.", 4);
+    const bool head = !strncmp(from, "lm_head", 7) || !strcmp(from, "output.weight"),
+               whole = head || !strncmp(from, "mtp.", 4);
     const bool apart = f->m->family->extra_apart && layer >= (int)f->m->n_layer;
     const char *outer = head && !strcmp(f->base, "language_model.model.") ? "language_model." : "";
     const char *base = whole || apart ? outer : f->base, *mark = strchr(from, '#');
@@ -385,6 +386,11 @@ static struct layout layout_of(const struct hearth_hf_model *m, enum hearth_hf_o
         l.step = 2;
         l.order = HEARTH_HF_COLUMNS;
         break;
+    case HEARTH_HF_GROUPED_Q:
+    case HEARTH_HF_GROUPED_K:
+    case HEARTH_HF_GROUPED_V:
+        l.stored.rows = ((uint64_t)m->n_head + 2 * (uint64_t)m->n_head_kv) * m->head_dim;
+        break;
     case HEARTH_HF_JOINT_QKV:
     case HEARTH_HF_JOINT_GATES:
         l.stored.rows = 2 * ((uint64_t)m->rec_keys + m->rec_heads) * m->rec_dim;
@@ -713,7 +719,8 @@ static bool is_extra(const struct finding *f, const char *name)
 {
     if (f->m->family->extra) // which are kept
         return false;
-    if (f->m->n_extra && f->m->family->one_part && !strncmp(name, "mtp.", 4))
+    const char *start = f->m->family->guesses;
+    if (start && f->m->n_extra && !strncmp(name, start, strlen(start)))
         return true;
     for (uint32_t i = f->m->n_layer; i < f->m->n_layer + f->m->n_extra; i++) {
         const struct name layer = name_of(f, "", (int)i, 0);
@@ -879,6 +886,12 @@ uint64_t hearth_hf_source_row(const struct hearth_hf_model *m, enum hearth_hf_or
         return rotary_row(i, m->head_dim);
     case HEARTH_HF_QKV:
         return fused_row(m, i);
+    case HEARTH_HF_GROUPED_Q:
+        return fused_row(m, rotary_row(i, m->head_dim));
+    case HEARTH_HF_GROUPED_K:
+        return fused_row(m, (uint64_t)m->n_head * m->head_dim + rotary_row(i, m->head_dim));
+    case HEARTH_HF_GROUPED_V:
+        return fused_row(m, ((uint64_t)m->n_head + m->n_head_kv) * m->head_dim + i);
     case HEARTH_HF_VALUE_HEADS:
         return value_row(m, i, m->rec_dim);
     case HEARTH_HF_BEHIND_KEYS: {

@@ -45,6 +45,13 @@ static const char *const names[] = {"llama",
                                     "olmoe",
                                     "minimax-m2",
                                     "qwen3next",
+                                    "hunyuan",
+                                    "hunyuan-moe",
+                                    "ernie-moe",
+                                    "dots1",
+                                    "ling2",
+                                    "starcoder2",
+                                    "internlm2",
                                     "nemotron-h",
                                     "nemotron-h-moe",
                                     "granite-hybrid",
@@ -140,6 +147,8 @@ static bool differs(const char *name, const char *key)
         {"gemma4-e", "tokenizer.ggml.token_type"},
         {"gemma4-moe", "tokenizer.ggml.token_type"},
         {"gemma", "tokenizer.ggml.add_space_prefix"},       // as below
+        {"hunyuan", "tokenizer.ggml.eot_token_id"},         // the first end that generation_config.json names
+        {"internlm2", "tokenizer.ggml.add_space_prefix"},   // as below
         {"gemma", "tokenizer.ggml.eot_token_id"},           // known by its name
         {"gemma3n", "tokenizer.ggml.add_space_prefix"},     // as below
         {"gemma2", "tokenizer.ggml.add_space_prefix"},      // whatever the vocabulary says
@@ -194,7 +203,7 @@ static void test_llama_cpp(void **state)
         hearth_gguf_close(&g);
         n++;
     }
-    assert_int_equal(n, 50);
+    assert_int_equal(n, 57);
 }
 
 // ---- transformers
@@ -552,6 +561,29 @@ static void test_refusals(void **state)
                    HEARTH_E_UNSUPPORTED, "layers without experts");
     REFUSED_CHANGE("qwen3next", config, "\"linear_num_value_heads\":4", "\"linear_num_value_heads\":2",
                    HEARTH_E_FORMAT, "conv1d.weight has shape [");
+    REFUSED_CHANGE("hunyuan", config, "\"alpha\":50.0", "\"alpha\":-50.0", HEARTH_E_FORMAT,
+                   "the \"alpha\" of the rotation must be positive");
+    REFUSED_CHANGE("hunyuan", config, "\"alpha\":50.0", "\"beta\":50.0", HEARTH_E_FORMAT, "\"alpha\"");
+    REFUSED_CHANGE("hunyuan-moe", config, "\"moe_topk\":[2,2]", "\"moe_topk\":[2,1]", HEARTH_E_UNSUPPORTED,
+                   "\"moe_topk\": layers that differ are not supported");
+    REFUSED_CHANGE("hunyuan-moe", config, "\"num_shared_expert\":[1,1]", "\"num_shared_expert\":[2,2]",
+                   HEARTH_E_UNSUPPORTED, "\"num_shared_expert\": 2 is not supported");
+    REFUSED_CHANGE("ernie-moe", config, "\"moe_layer_end_index\":1", "\"moe_layer_end_index\":0",
+                   HEARTH_E_UNSUPPORTED, "layers without experts behind others");
+    REFUSED_CHANGE("ernie-moe", config, "\"moe_layer_interval\":1", "\"moe_layer_interval\":2",
+                   HEARTH_E_UNSUPPORTED, "\"moe_layer_interval\": 2 is not supported");
+    REFUSED_CHANGE("dots1", config, "\"n_group\":1", "\"n_group\":2", HEARTH_E_UNSUPPORTED,
+                   "\"n_group\": 2 is not supported");
+    REFUSED_CHANGE("ling2", config, "\"score_function\":\"sigmoid\"", "\"score_function\":\"softmax\"",
+                   HEARTH_E_UNSUPPORTED, "\"score_function\": \"softmax\" is not supported");
+    REFUSED_CHANGE("ling2", config, "\"n_group\":4", "\"n_group\":3", HEARTH_E_FORMAT,
+                   "8 experts in 3 groups");
+    REFUSED_CHANGE("starcoder2", config, "\"use_bias\":true", "\"use_bias\":false", HEARTH_E_UNSUPPORTED,
+                   "\"use_bias\": false is not supported");
+    REFUSED_CHANGE("internlm2", config, "\"num_key_value_heads\":2", "\"num_key_value_heads\":1",
+                   HEARTH_E_FORMAT, "wqkv.weight has shape [32, 16], where [24, 16]");
+    REFUSED_CHANGE("internlm2", config, "\"dynamic\"", "\"longrope\"", HEARTH_E_UNSUPPORTED,
+                   "type \"longrope\"");
     REFUSED_CHANGE("nemotron-h", config, "M-M*-", "M-ME-", HEARTH_E_UNSUPPORTED,
                    "layers without experts beside others");
     REFUSED_CHANGE("nemotron-h", config, "M-M*-", "M-MX-", HEARTH_E_UNSUPPORTED, "layer 3 is \"X\"");

@@ -561,7 +561,53 @@ MODELS |= {
         "llama3", "bfloat16", {},
     ),
 }  # fmt: skip
-KNOWN_TO_LLAMA_CPP = {"nemotron-h", "nemotron-h-moe", "granite-hybrid", "granite-hybrid-moe", "granite-attending", "falcon-h1", "gemma", "gemma3n", "qwen3vlmoe", "llama4", "qwen3next",
+MODELS |= {
+    "hunyuan": (
+        tf.HunYuanDenseV1ForCausalLM,
+        dict(GROUPED, head_dim=8, tie_word_embeddings=True, max_position_embeddings=32768,
+             rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 50.0, "factor": 1.0}),
+        "llama3", "bfloat16", dict(config={"eod_token_id": 286}),
+    ),
+    "hunyuan-moe": (
+        tf.HunYuanMoEV1ForCausalLM, dict(GROUPED, intermediate_size=16, head_dim=8, num_experts=4, moe_topk=2), "llama3", "bfloat16",
+        dict(config={"moe_topk": [2, 2], "moe_intermediate_size": [16, 16], "num_shared_expert": [1, 1]}),
+    ),
+    "ernie-moe": (
+        tf.Ernie4_5_MoeForCausalLM,
+        dict(GROUPED, moe_num_experts=4, moe_k=2, moe_intermediate_size=8, moe_num_shared_experts=2, moe_layer_start_index=1,
+             pad_token_id=None, tie_word_embeddings=True),
+        "spm", "bfloat16", {},
+    ),
+    "dots1": (
+        tf.Dots1ForCausalLM,
+        dict(GROUPED, head_dim=8, n_routed_experts=4, num_experts_per_tok=2, n_shared_experts=2, moe_intermediate_size=8, n_group=1,
+             topk_group=1, first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=1.7, sliding_window=None),
+        "qwen", "bfloat16", {},
+    ),
+    "ling2": ( # whose code is that of GLM-4.5 with queries, keys and values in one
+        tf.Glm4MoeForCausalLM,
+        dict(GROUPED, head_dim=8, n_routed_experts=8, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=8, n_group=4,
+             topk_group=2, first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=2.5, use_qk_norm=True,
+             rope_parameters=dict(PLAIN, partial_rotary_factor=0.5)),
+        "llama3", "bfloat16",
+        dict(rename="ling2", config={
+            "architectures": ["BailingMoeV2ForCausalLM"], "model_type": "bailing_moe", "num_experts": 8, "num_shared_experts": 1,
+            "n_routed_experts": ..., "n_shared_experts": ..., "score_function": "sigmoid", "partial_rotary_factor": 0.5,
+            "rope_theta": 10000.0, "rope_parameters": ..., "num_nextn_predict_layers": ...}),
+    ),
+    "starcoder2": (
+        tf.Starcoder2ForCausalLM,
+        {k: v for k, v in GROUPED.items() if k != "rms_norm_eps"} | dict(norm_epsilon=1e-5, use_bias=True, tie_word_embeddings=True, sliding_window=4),
+        "qwen", "bfloat16", {},
+    ),
+    "internlm2": ( # llama with queries, keys and values of a group side by side
+        tf.LlamaForCausalLM, dict(GROUPED), "spm", "bfloat16",
+        dict(rename="internlm2", config={
+            "architectures": ["InternLM2ForCausalLM"], "model_type": "internlm2", "bias": False, "rope_theta": 10000.0,
+            "rope_scaling": {"type": "dynamic", "factor": 2.0}, "rope_parameters": ..., "attention_bias": ..., "mlp_bias": ...}),
+    ),
+}  # fmt: skip
+KNOWN_TO_LLAMA_CPP = {"hunyuan", "hunyuan-moe", "ernie-moe", "dots1", "ling2", "starcoder2", "internlm2", "nemotron-h", "nemotron-h-moe", "granite-hybrid", "granite-hybrid-moe", "granite-attending", "falcon-h1", "gemma", "gemma3n", "qwen3vlmoe", "llama4", "qwen3next",
                       "qwen35", "phi3", "phi4", "glm4", "exaone4", "cohere2", "ernie", "gemma2",
                       "qwen2moe", "qwen2vl", "qwen3vl", "smollm3", "granite", "granitemoe", "seed-oss", "olmo2", "olmo3", "olmoe", "minimax-m2",
                       "glm4-moe", "deepseek-v3-fp8", "qwen3-fp8", "llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b",
@@ -638,6 +684,39 @@ def original_names(model):
     return out, config
 
 
+def rename_ling2(tensors, _):
+    """The names of Ling 2, and queries, keys and values in one."""
+    out = {}
+    for name, w in tensors.items():
+        if name.endswith("q_proj.weight"):
+            parts = [tensors[name.replace("q_proj", p + "_proj")] for p in "qkv"]
+            out[name.replace("self_attn.q_proj", "attention.query_key_value")] = torch.cat(parts)
+        elif not name.endswith(("k_proj.weight", "v_proj.weight")):
+            for a, b in (("embed_tokens", "word_embeddings"), ("self_attn.o_proj", "attention.dense"),
+                         ("self_attn.q_norm", "attention.query_layernorm"), ("self_attn.k_norm", "attention.key_layernorm"),
+                         ("mlp.gate.e_score_correction_bias", "mlp.gate.expert_bias")):  # fmt: skip
+                name = name.replace(a, b)
+            out[name] = w
+    return out
+
+
+def rename_internlm2(tensors, cfg):
+    """The names of InternLM 2; of each group of queries, their key and their value in one."""
+    out, kv = {}, cfg.num_key_value_heads
+    for name, w in tensors.items():
+        if name.endswith("q_proj.weight"):
+            parts = [tensors[name.replace("q_proj", p + "_proj")].unflatten(0, (kv, -1)) for p in "qkv"]
+            out[name.replace("self_attn.q_proj", "attention.wqkv")] = torch.cat(parts, 1).flatten(0, 1)
+        elif not name.endswith(("k_proj.weight", "v_proj.weight")):
+            for a, b in (("embed_tokens", "tok_embeddings"), ("self_attn.o_proj", "attention.wo"), ("mlp.gate_proj", "feed_forward.w1"),
+                         ("mlp.up_proj", "feed_forward.w3"), ("mlp.down_proj", "feed_forward.w2"), ("input_layernorm", "attention_norm"),
+                         ("post_attention_layernorm", "ffn_norm"), ("lm_head", "output")):  # fmt: skip
+                name = name.replace(a, b)
+            out[name] = w
+    return out
+
+
+RENAME = {"ling2": rename_ling2, "internlm2": rename_internlm2}
 MXFP4 = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0])
 
 
@@ -775,7 +854,7 @@ def convert_with_llama_cpp(folder, pre):
         ModelBase.load_hparams = staticmethod(lambda *_, **__: dict(raw))
     hparams = ModelBase.load_hparams(Path(folder), False)
     cls = get_model_class(get_model_architecture(hparams, ModelType.TEXT))
-    if raw.get("model_type") in ("glm4_moe_lite", "glm4_moe", "glm4"):  # whose published vocabulary has tokens that this one lacks
+    if raw.get("model_type") in ("hunyuan_v1_moe", "glm4_moe_lite", "glm4_moe", "glm4"):  # whose published vocabulary has tokens that this one lacks
         cls.set_vocab = cls._set_vocab_gpt2
     try:
         with torch.inference_mode():
@@ -862,6 +941,8 @@ def make(name, out, with_llama_cpp):
     if model.config.tie_word_embeddings:
         model.tie_weights()
     tensors, config = original_names(model)
+    if "rename" in extra:
+        tensors = RENAME[extra["rename"]](tensors, model.config)
     config = {k: v for k, v in config.items() if k not in ("transformers_version", "use_cache", "dtype", "initializer_range")}
     if extra.get("published"):
         publish(config, settings)
