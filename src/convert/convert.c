@@ -404,9 +404,11 @@ static void choose_for_delicate(struct converter *c, size_t i)
     const struct hearth_hf_tensor *t = &c->tensors.items[i];
     if (t->n_pieces && c->tensors.pieces[t->first_piece].scales)
         c->choices[i] = (struct hearth_recipe_choice){.type = HEARTH_TYPE_MXFP4};
+    const char *wanted = c->params->recipe->name;
+    if (strstr(t->name, ".indexer.proj.weight") && (!strcmp(wanted, "F16") || !strcmp(wanted, "BF16")))
+        c->choices[i].type = HEARTH_TYPE_F32; // as in llama.cpp's files of these formats
     if (!c->choices[i].kept || !stays_half(t->name))
         return;
-    const char *wanted = c->params->recipe->name;
     const struct hearth_hf_piece *p = &c->tensors.pieces[t->first_piece];
     const uint32_t own = p->factors ? HEARTH_TYPE_F32 : p->from->type;
     c->choices[i].type = !strcmp(wanted, "F32")    ? HEARTH_TYPE_F32

@@ -55,6 +55,17 @@ static const struct hearth_hf_map deepseek_v3_layer[] = {
     {0},
 };
 
+static const struct hearth_hf_map deepseek_v32_layer[] = {
+    LATENT,
+    {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias", HEARTH_HF_EXPERTS, HEARTH_HF_SAME},
+    {"self_attn.indexer.wq_b.weight", "indexer.attn_q_b.weight", HEARTH_HF_CHOOSES, HEARTH_HF_SAME},
+    {"self_attn.indexer.wk.weight", "indexer.attn_k.weight", HEARTH_HF_CHOOSES, HEARTH_HF_SAME},
+    {"self_attn.indexer.k_norm.weight", "indexer.k_norm.weight", HEARTH_HF_CHOOSES, HEARTH_HF_SAME},
+    {"self_attn.indexer.k_norm.bias", "indexer.k_norm.bias", HEARTH_HF_CHOOSES, HEARTH_HF_SAME},
+    {"self_attn.indexer.weights_proj.weight", "indexer.proj.weight", HEARTH_HF_CHOOSES, HEARTH_HF_SAME},
+    {0},
+};
+
 // The parts of a layer that guesses tokens ahead: it has copies of the embedding and the head.
 static const struct hearth_hf_map nextn[] = {
     SAME("eh_proj.weight", "nextn.eh_proj.weight"),
@@ -331,6 +342,20 @@ const struct hearth_hf_family hearth_hf_families_experts[] = {
      .globals = hearth_hf_rms_globals,
      .layer = deepseek_v3_layer,
      .read = hearth_hf_read_deepseek_v3},
+    {.arch = "deepseek32",
+     .classes = {"DeepseekV32ForCausalLM", "deepseek_v32"},
+     .latent = true,
+     .defaults = {.n_dense = 3},
+     .globals = hearth_hf_rms_globals,
+     .layer = deepseek_v32_layer,
+     .read = hearth_hf_read_deepseek_v32},
+    {.arch = "glm-dsa",
+     .classes = {"GlmMoeDsaForCausalLM", "glm_moe_dsa"},
+     .latent = true,
+     .defaults = {.norm_eps = 1e-5, .n_dense = 3},
+     .globals = hearth_hf_rms_globals,
+     .layer = deepseek_v32_layer,
+     .read = hearth_hf_read_glm_dsa},
     {.arch = "glm4moe",
      .classes = {"Glm4MoeForCausalLM", "glm4_moe"},
      .grouped = true,

@@ -65,6 +65,7 @@ enum hearth_hf_need {
     HEARTH_HF_FEEDS,       // required in layers that are a feed-forward part alone, in models without experts
     HEARTH_HF_LEADING,     // required in the first layers, which have no experts
     HEARTH_HF_EXPERTS,     // required in all others, where the model has experts; they have none
+    HEARTH_HF_CHOOSES,     // required in layers that choose the positions to attend to
     HEARTH_HF_SMALL,       // and where these do not read the stream itself
     HEARTH_HF_SHARED,      // required in these, where there is one that all tokens use
     HEARTH_HF_WHOLE_Q,     // required where queries are made in one step,
@@ -196,6 +197,11 @@ struct hearth_hf_model {
     // Gates of layers with this bit let through the neurons above this share of them alone.
     uint32_t cuts[4096 / 32];
     double cut_share;
+    // Of what chooses positions: heads, their width, how many it chooses; 0: nothing. A bit for each layer that attends
+    // to what an earlier one chose, and whether the file lists these.
+    uint32_t choose_heads, choose_dim, choose_top;
+    uint32_t shares_choice[4096 / 32];
+    bool choice_listed;
     bool has_deepstack; // the file says how many layers images reach beside the first
     uint32_t n_deepstack;
     struct {

@@ -271,6 +271,20 @@ static void put_streams(struct putting *p)
     put_array(p, "activation_sparsity_scale", HEARTH_GGUF_F32, cuts);
 }
 
+// What chooses positions.
+static void put_choice(struct putting *p)
+{
+    const struct hearth_hf_model *m = p->m;
+    uint8_t chooses[4096];
+    put_u32(p, "attention.indexer.head_count", m->choose_heads);
+    put_u32(p, "attention.indexer.key_length", m->choose_dim);
+    put_u32(p, "attention.indexer.top_k", m->choose_top);
+    for (uint32_t i = 0; i < m->n_layer; i++)
+        chooses[i] = !(m->shares_choice[i / 32] >> (i % 32) & 1);
+    if (m->choice_listed)
+        put_array(p, "attention.indexer.types", HEARTH_GGUF_BOOL, chooses);
+}
+
 // What an architecture computes unless the file names another activation.
 static const char *own_activation(const struct hearth_hf_model *m)
 {
@@ -322,6 +336,8 @@ int hearth_hf_model_put(const struct hearth_hf_model *m, bool has_predictors, st
     else if (m->window && m->window_period != m->family->window_period)
         put_u32(&p, "attention.sliding_window_pattern", m->window_period);
     put_scales(&p);
+    if (m->choose_heads)
+        put_choice(&p);
     if (m->n_streams)
         put_streams(&p);
     if (m->n_taps)

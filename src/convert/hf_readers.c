@@ -3,6 +3,7 @@
 #include "convert/hf_settings.h"
 
 #include <stdio.h>
+#include <string.h>
 
 int hearth_hf_read_mixtral(struct hearth_hf_model *m, struct hearth_error *err)
 {
@@ -595,6 +596,74 @@ int hearth_hf_read_deepseek_v3(struct hearth_hf_model *m, struct hearth_error *e
     if (!rc)
         rc = expect(m, "rope_interleave", true, true, err);
     return rc ? rc : hearth_json_bool(&m->config, m->config.root, "norm_topk_prob", &m->renorm, err);
+}
+
+static int read_choice(struct hearth_hf_model *m, uint32_t heads, struct hearth_error *err)
+{
+    m->choose_heads = heads;
+    m->choose_dim = 128;
+    m->choose_top = 2048;
+    int rc = u32(m, "index_n_heads", false, &m->choose_heads, err);
+    if (!rc)
+        rc = u32(m, "index_head_dim", false, &m->choose_dim, err);
+    if (!rc)
+        rc = u32(m, "index_topk", false, &m->choose_top, err);
+    if (!rc && (!m->choose_heads || m->choose_heads > 4096 || m->choose_dim < m->n_rot ||
+                m->choose_dim > 4096 || !m->choose_top || !m->q_rank))
+        rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: %u heads of %u dimensions cannot choose %u positions",
+                         m->config.path, m->choose_heads, m->choose_dim, m->choose_top);
+    return rc;
+}
+
+int hearth_hf_read_deepseek_v32(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const int rc = hearth_hf_read_deepseek_v3(m, err);
+    return rc ? rc : read_choice(m, 64, err);
+}
+
+// Layers that choose positions, and those that attend to what the last one before them chose: a list, or letters, or each
+// so many-th one behind the first. The first must choose.
+static int read_choosing(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const json_t *types = json_object_get(m->config.root, "indexer_types");
+    const json_t *pattern = json_object_get(m->config.root, "index_topk_pattern");
+    const char *letters = json_string_value(pattern);
+    uint32_t every = 1, behind = 2;
+    int rc = u32(m, "index_topk_freq", false, &every, err);
+    if (!rc)
+        rc = u32(m, "index_skip_topk_offset", false, &behind, err);
+    if (!json_is_array(types) && json_is_array(pattern))
+        types = pattern;
+    m->choice_listed = json_is_array(types) || letters || every > 1;
+    bool ok = !rc && every > 0 && (!json_is_array(types) || json_array_size(types) == m->n_layer) &&
+              (json_is_array(types) || !letters || strlen(letters) == m->n_layer);
+    for (uint32_t i = 0; i < m->n_layer && ok; i++) {
+        const json_t *type = json_array_get(types, i);
+        const uint32_t past = i + 1 > behind ? i + 1 - behind : 0;
+        const bool shares = json_is_array(types) ? hearth_json_is(type, "shared")
+                            : letters            ? letters[i] == 'S'
+                                                 : past % every != 0;
+        ok = (i || !shares) && (shares || !json_is_array(types) || hearth_json_is(type, "full")) &&
+             (shares || json_is_array(types) || !letters || letters[i] == 'F');
+        m->shares_choice[i / 32] |= (uint32_t)shares << (i % 32);
+    }
+    if (!rc && !ok)
+        rc = hearth_fail(
+            err, HEARTH_E_FORMAT,
+            "%s: \"indexer_types\" must say of each layer whether it is full or shared, and of the first "
+            "that it is full",
+            m->config.path);
+    return rc;
+}
+
+int hearth_hf_read_glm_dsa(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    int rc = hearth_hf_read_deepseek_v3(m, err);
+    if (!rc)
+        rc = read_choice(m, 32, err);
+    if (!rc)
+        rc = expect(m, "indexer_rope_interleave", true, true, err);
+    return rc ? rc : read_choosing(m, err);
 }
 
 // ---- gpt-oss

@@ -11,6 +11,7 @@ int hearth_hf_read_bailing2(struct hearth_hf_model *m, struct hearth_error *err)
 int hearth_hf_read_cohere2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_deepseek_v2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_deepseek_v3(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_deepseek_v32(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_dots1(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_ernie(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_ernie_moe(struct hearth_hf_model *m, struct hearth_error *err);
@@ -23,6 +24,7 @@ int hearth_hf_read_gemma3n(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma4(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gemma4_unified(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_glm4moe(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_glm_dsa(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_gptoss(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_granite(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_granitehybrid(struct hearth_hf_model *m, struct hearth_error *err);

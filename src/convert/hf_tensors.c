@@ -197,10 +197,13 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, in
         return m->rec_keys ? rec_values(m) / m->rec_keys : 0;
     case HEARTH_DIM_EMBD_EXP:
         return m->n_embd_exp ? m->n_embd_exp : m->n_embd;
-    case HEARTH_DIM_STREAMS: // no family has these
     case HEARTH_DIM_CHOOSER:
+        return m->choose_dim;
     case HEARTH_DIM_CHOOSER_Q:
+        return (uint64_t)m->choose_heads * m->choose_dim;
     case HEARTH_DIM_CHOOSER_HEADS:
+        return m->choose_heads;
+    case HEARTH_DIM_STREAMS: // no family has these
     case HEARTH_DIM_GRAM:
     case HEARTH_DIM_GRAMS:
     case HEARTH_DIM_GRAM_ROWS:
@@ -582,6 +585,8 @@ static bool applies(const struct finding *f, const struct hearth_hf_map *map, in
         return hearth_hf_is_dense(f->m, at);
     case HEARTH_HF_EXPERTS:
         return f->m->n_expert && !hearth_hf_is_dense(f->m, at);
+    case HEARTH_HF_CHOOSES:
+        return !(f->m->shares_choice[at / 32] >> (at % 32) & 1);
     case HEARTH_HF_SMALL:
         return f->m->n_embd_exp && !hearth_hf_is_dense(f->m, at);
     case HEARTH_HF_SHARED:

@@ -45,6 +45,8 @@ static const char *const names[] = {"llama",
                                     "olmoe",
                                     "minimax-m2",
                                     "qwen3next",
+                                    "deepseek-v32",
+                                    "glm-dsa",
                                     "hunyuan",
                                     "hunyuan-moe",
                                     "ernie-moe",
@@ -203,7 +205,7 @@ static void test_llama_cpp(void **state)
         hearth_gguf_close(&g);
         n++;
     }
-    assert_int_equal(n, 57);
+    assert_int_equal(n, 59);
 }
 
 // ---- transformers
@@ -561,6 +563,14 @@ static void test_refusals(void **state)
                    HEARTH_E_UNSUPPORTED, "layers without experts");
     REFUSED_CHANGE("qwen3next", config, "\"linear_num_value_heads\":4", "\"linear_num_value_heads\":2",
                    HEARTH_E_FORMAT, "conv1d.weight has shape [");
+    REFUSED_CHANGE("deepseek-v32", config, "\"index_topk\":4", "\"index_topk\":0", HEARTH_E_FORMAT,
+                   "4 heads of 8 dimensions cannot choose 0 positions");
+    REFUSED_CHANGE("deepseek-v32", config, "\"index_n_heads\":4", "\"index_n_heads\":2", HEARTH_E_FORMAT,
+                   "indexer.wq_b.weight has shape [32, 8], where [16, 8]");
+    REFUSED_CHANGE("glm-dsa", config, "[\"full\",\"shared\",\"full\"", "[\"shared\",\"full\",\"full\"",
+                   HEARTH_E_FORMAT, "of the first that it is full");
+    REFUSED_CHANGE("glm-dsa", config, "[\"full\",\"shared\",\"full\"", "[\"full\",\"shared\",\"shared\"",
+                   HEARTH_E_UNSUPPORTED, "layers.2.self_attn.indexer.");
     REFUSED_CHANGE("hunyuan", config, "\"alpha\":50.0", "\"alpha\":-50.0", HEARTH_E_FORMAT,
                    "the \"alpha\" of the rotation must be positive");
     REFUSED_CHANGE("hunyuan", config, "\"alpha\":50.0", "\"beta\":50.0", HEARTH_E_FORMAT, "\"alpha\"");

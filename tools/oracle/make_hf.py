@@ -607,7 +607,23 @@ MODELS |= {
             "rope_scaling": {"type": "dynamic", "factor": 2.0}, "rope_parameters": ..., "attention_bias": ..., "mlp_bias": ...}),
     ),
 }  # fmt: skip
-KNOWN_TO_LLAMA_CPP = {"hunyuan", "hunyuan-moe", "ernie-moe", "dots1", "ling2", "starcoder2", "internlm2", "nemotron-h", "nemotron-h-moe", "granite-hybrid", "granite-hybrid-moe", "granite-attending", "falcon-h1", "gemma", "gemma3n", "qwen3vlmoe", "llama4", "qwen3next",
+# Attention to chosen positions, fewer than the text has.
+CHOOSING = dict(LATENT, q_lora_rank=8, n_shared_experts=1, first_k_dense_replace=1, norm_topk_prob=True, index_n_heads=4,
+                index_head_dim=8, index_topk=4, pad_token_id=None)  # fmt: skip
+MODELS |= {
+    "deepseek-v32": (
+        tf.DeepseekV32ForCausalLM,
+        dict(CHOOSING, n_group=4, topk_group=2, routed_scaling_factor=2.5, rope_parameters=dict(YARN, mscale=1.0, mscale_all_dim=1.0)),
+        "llama3", "bfloat16", dict(config={"scoring_func": "sigmoid"}),
+    ),
+    "glm-dsa": (
+        tf.GlmMoeDsaForCausalLM,
+        dict(CHOOSING, num_hidden_layers=4, indexer_types=["full", "shared", "full", "shared"], n_group=1, topk_group=1,
+             routed_scaling_factor=1.8),
+        "llama3", "bfloat16", dict(config={"scoring_func": "sigmoid"}),
+    ),
+}  # fmt: skip
+KNOWN_TO_LLAMA_CPP = {"deepseek-v32", "glm-dsa", "hunyuan", "hunyuan-moe", "ernie-moe", "dots1", "ling2", "starcoder2", "internlm2", "nemotron-h", "nemotron-h-moe", "granite-hybrid", "granite-hybrid-moe", "granite-attending", "falcon-h1", "gemma", "gemma3n", "qwen3vlmoe", "llama4", "qwen3next",
                       "qwen35", "phi3", "phi4", "glm4", "exaone4", "cohere2", "ernie", "gemma2",
                       "qwen2moe", "qwen2vl", "qwen3vl", "smollm3", "granite", "granitemoe", "seed-oss", "olmo2", "olmo3", "olmoe", "minimax-m2",
                       "glm4-moe", "deepseek-v3-fp8", "qwen3-fp8", "llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b",
@@ -850,11 +866,11 @@ def convert_with_llama_cpp(folder, pre):
     TextModel.get_vocab_base_pre = lambda self, tokenizer: pre
     load = ModelBase.load_hparams
     raw = json.load(open(os.path.join(folder, "config.json")))
-    if raw.get("model_type", "").startswith(("gemma4", "deepseek", "glm4_moe", "nemotron_h")):  # as it is: transformers would change what published files say
+    if raw.get("model_type", "").startswith(("gemma4", "deepseek", "glm4_moe", "glm_moe_dsa", "nemotron_h")):  # as it is: transformers would change what published files say
         ModelBase.load_hparams = staticmethod(lambda *_, **__: dict(raw))
     hparams = ModelBase.load_hparams(Path(folder), False)
     cls = get_model_class(get_model_architecture(hparams, ModelType.TEXT))
-    if raw.get("model_type") in ("hunyuan_v1_moe", "glm4_moe_lite", "glm4_moe", "glm4"):  # whose published vocabulary has tokens that this one lacks
+    if raw.get("model_type") in ("hunyuan_v1_moe", "deepseek_v32", "glm_moe_dsa", "glm4_moe_lite", "glm4_moe", "glm4"):  # whose published vocabulary has tokens that this one lacks
         cls.set_vocab = cls._set_vocab_gpt2
     try:
         with torch.inference_mode():
