@@ -39,8 +39,8 @@ static void norm(struct hearth_accel *a, const struct hearth_accel_memory *out,
                  float eps, size_t n_rows)
 {
     const bool has_bias = b && b->n;
-    RUN(a, HEARTH_ACCEL_norm, n_rows, 1, 1, M(out), M(x), M(&w->q), M(has_bias ? &b->q : &none), I(w->k),
-        F(eps), I(is_layer), I(has_bias), M(acts ? acts : &none), I(hearth_acts_padded(w->k)),
+    RUN(a, HEARTH_ACCEL_norm, n_rows, 1, 1, M(out), M(x), M(&w->q), I(w->n), M(has_bias ? &b->q : &none),
+        I(w->k), F(eps), I(is_layer), I(has_bias), M(acts ? acts : &none), I(hearth_acts_padded(w->k)),
         I(hearth_acts_bytes(w->k)), I(acts != NULL));
 }
 
@@ -69,6 +69,42 @@ void hearth_accel_add_scaled(struct hearth_accel *a, const struct hearth_accel_m
                              const struct hearth_accel_memory *y, float by, size_t n, size_t n_rows)
 {
     RUN(a, HEARTH_ACCEL_add_scaled, groups(n, GROUP), n_rows, 1, M(x), M(y), I(n), F(by));
+}
+
+void hearth_accel_scale(struct hearth_accel *a, const struct hearth_accel_memory *x, float by, size_t n,
+                        size_t n_rows)
+{
+    RUN(a, HEARTH_ACCEL_scale, groups(n, GROUP), n_rows, 1, M(x), I(n), F(by), M(&none), I(0));
+}
+
+void hearth_accel_scale_rows(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                             const struct hearth_accel_memory *by, size_t n, size_t n_rows)
+{
+    RUN(a, HEARTH_ACCEL_scale, groups(n, GROUP), n_rows, 1, M(x), I(n), F(1.0f), M(by), I(1));
+}
+
+void hearth_accel_limit(struct hearth_accel *a, const struct hearth_accel_memory *x, float most, size_t n,
+                        size_t n_rows)
+{
+    RUN(a, HEARTH_ACCEL_limit, groups(n, GROUP), n_rows, 1, M(x), I(n), F(most));
+}
+
+void hearth_accel_split(struct hearth_accel *a, const struct hearth_accel_memory *queries,
+                        const struct hearth_accel_memory *both, size_t n, size_t dim, size_t n_rows)
+{
+    RUN(a, HEARTH_ACCEL_split, groups(n, GROUP), n_rows, 1, M(queries), M(both), I(n), I(dim));
+}
+
+void hearth_accel_gate_beside(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                              const struct hearth_accel_memory *both, size_t n, size_t dim, size_t n_rows)
+{
+    RUN(a, HEARTH_ACCEL_gate, groups(n, GROUP), n_rows, 1, M(x), M(both), I(n), I(dim), I(1));
+}
+
+void hearth_accel_gate(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                       const struct hearth_accel_memory *gates, size_t n, size_t each, size_t n_rows)
+{
+    RUN(a, HEARTH_ACCEL_gate, groups(n, GROUP), n_rows, 1, M(x), M(gates), I(n), I(each), I(0));
 }
 
 void hearth_accel_add_bias(struct hearth_accel *a, const struct hearth_accel_memory *x,
@@ -300,32 +336,33 @@ void hearth_accel_store(struct hearth_accel *a, const struct hearth_accel_cache 
 {
     const bool rotates = rotation.cos_sin != NULL;
     RUN(a, HEARTH_ACCEL_store, c->n_heads_kv + (rotates ? c->n_heads : 0), n_rows, 1, M(&c->pages), M(copy),
-        M(k), M(v), M(places.rows), M(places.pages), I(c->n_heads_kv), I(c->dim), I(format_of(c->type_k)),
-        I(format_of(c->type_v)), M(q), I(c->n_heads), M(rotates ? rotation.cos_sin : &none),
-        I(rotation.n_rot), I(rotation.neox), I(rotates));
+        M(k), M(v), M(places.rows), M(places.pages), I(c->n_heads_kv), I(c->dim), I(c->dim_v),
+        I(format_of(c->type_k)), I(format_of(c->type_v)), M(q), I(c->n_heads),
+        M(rotates ? rotation.cos_sin : &none), I(rotation.n_rot), I(rotation.neox), I(rotates));
 }
 
 void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache *c,
                          const struct hearth_accel_memory *out, const struct hearth_accel_memory *q,
                          struct hearth_accel_places places, const struct hearth_accel_weight *sinks,
-                         size_t window, float scale, bool is_prompt, size_t n_ranges,
+                         const struct hearth_accel_attention *how, bool is_prompt, size_t n_ranges,
                          const struct hearth_accel_memory *shares, size_t n_rows)
 {
+    const float scale = how->cap > 0.0f ? 2.0f * (how->scale / how->cap) : how->scale;
     const size_t per = c->n_heads / c->n_heads_kv, together = per < QUERIES ? per : QUERIES;
     const bool rows_together = is_prompt && n_ranges == 1 && c->dim % 16 == 0 && c->dim <= ROWS_DIM &&
-                               format_of(c->type_k) && format_of(c->type_v);
+                               c->dim == c->dim_v && format_of(c->type_k) && format_of(c->type_v);
     if (rows_together) {
         RUN(a, HEARTH_ACCEL_attend_rows, c->n_heads_kv * groups(per, together),
             groups(n_rows, QUERIES / together), 1, M(out), M(q), M(&c->pages), M(places.rows),
             M(places.pages), M(sinks->n ? &sinks->q : &none), I(sinks->n != 0), I(c->n_heads),
-            I(c->n_heads_kv), I(c->dim), I(window), F(scale), I(n_rows));
+            I(c->n_heads_kv), I(c->dim), I(how->window), I(how->chunked), F(scale), F(how->cap), I(n_rows));
         return;
     }
     RUN(a, HEARTH_ACCEL_attend, c->n_heads, n_rows, n_ranges, M(n_ranges > 1 ? shares : out), M(q),
         M(&c->pages), M(places.rows), M(places.pages), M(sinks->n ? &sinks->q : &none), I(sinks->n != 0),
-        I(c->n_heads), I(c->n_heads_kv), I(c->dim), I(format_of(c->type_k)), I(format_of(c->type_v)),
-        I(window), F(scale), I(n_ranges));
+        I(c->n_heads), I(c->n_heads_kv), I(c->dim), I(c->dim_v), I(format_of(c->type_k)),
+        I(format_of(c->type_v)), I(how->window), I(how->chunked), F(scale), F(how->cap), I(n_ranges));
     if (n_ranges > 1)
         RUN(a, HEARTH_ACCEL_combine, c->n_heads, n_rows, 1, M(out), M(shares),
-            M(sinks->n ? &sinks->q : &none), I(sinks->n != 0), I(c->n_heads), I(c->dim), I(n_ranges));
+            M(sinks->n ? &sinks->q : &none), I(sinks->n != 0), I(c->n_heads), I(c->dim_v), I(n_ranges));
 }

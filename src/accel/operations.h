@@ -47,7 +47,8 @@ void hearth_accel_weight_begin_put(struct hearth_accel *a, const struct hearth_a
 
 // ---- rows of a batch
 
-// out = norm(x), rows of w->k; b: NULL, or without rows: none.
+// out = norm(x), rows of w->k; b: NULL, or without rows: none. Where w has several rows they are those of rows that
+// follow one another, again and again.
 void hearth_accel_norm(struct hearth_accel *a, const struct hearth_accel_memory *out,
                        const struct hearth_accel_memory *x, const struct hearth_accel_weight *w,
                        const struct hearth_accel_weight *b, bool is_layer, float eps, size_t n_rows);
@@ -61,12 +62,28 @@ void hearth_accel_add(struct hearth_accel *a, const struct hearth_accel_memory *
                       const struct hearth_accel_memory *y, size_t n, size_t n_rows);
 void hearth_accel_add_scaled(struct hearth_accel *a, const struct hearth_accel_memory *x,
                              const struct hearth_accel_memory *y, float by, size_t n, size_t n_rows);
+// x *= by, or row r times by[r]
+void hearth_accel_scale(struct hearth_accel *a, const struct hearth_accel_memory *x, float by, size_t n,
+                        size_t n_rows);
+void hearth_accel_scale_rows(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                             const struct hearth_accel_memory *by, size_t n, size_t n_rows);
+// x within -most .. most, as fmaxf() and fminf() have it
+void hearth_accel_limit(struct hearth_accel *a, const struct hearth_accel_memory *x, float most, size_t n,
+                        size_t n_rows);
 // x += bias, which may have no rows; with `which` [n_rows] of 32 bits, row which[r] of the bias for row r
 void hearth_accel_add_bias(struct hearth_accel *a, const struct hearth_accel_memory *x,
                            const struct hearth_accel_weight *bias, size_t n_rows);
 void hearth_accel_add_bias_of(struct hearth_accel *a, const struct hearth_accel_memory *x,
                               const struct hearth_accel_weight *bias, const struct hearth_accel_memory *which,
                               size_t n_rows);
+// Queries, rows of n: what of `both`, rows of 2 n, stands before gates, for each head of `dim` elements.
+void hearth_accel_split(struct hearth_accel *a, const struct hearth_accel_memory *queries,
+                        const struct hearth_accel_memory *both, size_t n, size_t dim, size_t n_rows);
+// x *= sigmoid(gates), rows of n: the gates of `both`, or one for each `each` elements.
+void hearth_accel_gate_beside(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                              const struct hearth_accel_memory *both, size_t n, size_t dim, size_t n_rows);
+void hearth_accel_gate(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                       const struct hearth_accel_memory *gates, size_t n, size_t each, size_t n_rows);
 // cos_sin: n_rot numbers a row.
 void hearth_accel_rope(struct hearth_accel *a, const struct hearth_accel_memory *x,
                        const struct hearth_accel_memory *cos_sin, size_t n_heads, size_t dim, size_t n_rot,
@@ -153,7 +170,7 @@ void hearth_accel_mask_gates(struct hearth_accel *a, const struct hearth_accel_m
 struct hearth_accel_cache {
     struct hearth_accel_memory pages;
     uint32_t type_k, type_v;
-    size_t n_heads, n_heads_kv, dim;
+    size_t n_heads, n_heads_kv, dim, dim_v; // elements of a key, and of a value
 };
 
 // Of the batch's rows: [rows][2] position, and where the row's pages begin in `pages`, which are numbers of pages.
@@ -167,6 +184,12 @@ struct hearth_accel_rotation {
     size_t n_rot;
     bool neox;
 };
+// What a query attends to, and what becomes of its scores.
+struct hearth_accel_attention {
+    size_t window;    // positions, itself with them; 0: all before it
+    bool chunked;     // those since the last multiple of `window` instead
+    float scale, cap; // cap above 0: scaled scores x become cap * tanh(x / cap)
+};
 // Rotates queries q and keys k [n_rows x heads x dim], then stores keys and values; copy [n_rows x heads x head bytes]
 // gets what is stored.
 void hearth_accel_store(struct hearth_accel *a, const struct hearth_accel_cache *c,
@@ -174,12 +197,13 @@ void hearth_accel_store(struct hearth_accel *a, const struct hearth_accel_cache 
                         const struct hearth_accel_memory *k, const struct hearth_accel_memory *v,
                         struct hearth_accel_rotation rotation, struct hearth_accel_places places,
                         size_t n_rows);
-// Attention of queries [n_rows x heads x dim] to out; is_prompt: most rows follow one another in a sequence. sinks may
-// have no rows. n_ranges: 1, as in prompts, or as many as the longest row has, with shares [n_rows x n_ranges x heads x (dim + 2)] floats of workspace.
+// Attention of queries [n_rows x heads x dim] to out [n_rows x heads x dim_v]; is_prompt: most rows follow one another in a
+// sequence. sinks may have no rows. n_ranges: 1, as in prompts, or as many as the longest row has, with shares [n_rows x
+// n_ranges x heads x (dim_v + 2)] floats of workspace.
 void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache *c,
                          const struct hearth_accel_memory *out, const struct hearth_accel_memory *q,
                          struct hearth_accel_places places, const struct hearth_accel_weight *sinks,
-                         size_t window, float scale, bool is_prompt, size_t n_ranges,
+                         const struct hearth_accel_attention *how, bool is_prompt, size_t n_ranges,
                          const struct hearth_accel_memory *shares, size_t n_rows);
 
 // ---- checking

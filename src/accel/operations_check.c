@@ -371,6 +371,54 @@ void hearth_check_rows(struct hearth_check *c, size_t n, size_t n_rows)
     compare(c, "sums", from, x, n * n_rows);
 }
 
+// Heads with weights of their own, rows with factors of their own, limits; gates beside queries and apart.
+void hearth_check_heads(struct hearth_check *c, size_t n_heads, size_t dim, size_t n_rows)
+{
+    begin_case(c);
+    const size_t n = n_heads * dim;
+    float *x = numbers(c, n * n_rows), *wx = numbers(c, n), *by = numbers(c, n_rows);
+    if (!x || !wx || !by)
+        return;
+    x[1] = NAN;
+    const struct hearth_accel_memory *m = place(c, x, n * n_rows * sizeof *x),
+                                     *rows = place(c, by, n_rows * sizeof *by);
+    struct hearth_accel_weight w = vector_of(c, wx, n);
+    w.k = dim;
+    w.n = n_heads;
+    hearth_accel_limit(c->a, m, 1.5f, n, n_rows);
+    for (size_t i = 0; i < n * n_rows; i++)
+        x[i] = fminf(fmaxf(x[i], -1.5f), 1.5f);
+    compare(c, "limits", m, x, n * n_rows);
+    hearth_accel_norm(c->a, m, m, &w, NULL, true, 1e-5f, n_heads * n_rows);
+    for (size_t i = 0; i < n_heads * n_rows; i++)
+        c->c.layer_norm(x + i * dim, x + i * dim, wx + i % n_heads * dim, NULL, dim, 1e-5f);
+    compare(c, "norms of heads", m, x, n * n_rows);
+    hearth_accel_scale_rows(c->a, m, rows, n, n_rows);
+    hearth_accel_scale(c->a, m, 0.7f, n, n_rows);
+    for (size_t i = 0; i < n * n_rows; i++) {
+        x[i] *= by[i / n];
+        x[i] *= 0.7f;
+    }
+    compare(c, "factors", m, x, n * n_rows);
+    float *both = numbers(c, 2 * n * n_rows), *gates = numbers(c, n_heads * n_rows),
+          *open = take(c, 2 * n * n_rows * sizeof *open);
+    if (!both || !gates || !open)
+        return;
+    const struct hearth_accel_memory *both_there = place(c, both, 2 * n * n_rows * sizeof *both),
+                                     *gates_there = place(c, gates, n_heads * n_rows * sizeof *gates);
+    hearth_accel_split(c->a, m, both_there, n, dim, n_rows);
+    hearth_accel_gate_beside(c->a, m, both_there, n, dim, n_rows);
+    hearth_accel_gate(c->a, m, gates_there, n, dim, n_rows);
+    memcpy(open, both, 2 * n * n_rows * sizeof *open);
+    c->c.activate(open, 2 * n * n_rows, HEARTH_ACT_SIGMOID);
+    c->c.activate(gates, n_heads * n_rows, HEARTH_ACT_SIGMOID);
+    for (size_t i = 0; i < n * n_rows; i++) {
+        const size_t query = i / dim * 2 * dim + i % dim;
+        x[i] = both[query] * open[query + dim] * gates[i / dim];
+    }
+    compare(c, "gates", m, x, n * n_rows);
+}
+
 void hearth_check_rope(struct hearth_check *c, size_t n_heads, size_t dim, size_t n_rot, bool neox,
                        size_t n_rows)
 {
@@ -483,7 +531,9 @@ static void merge(struct hearth_check *c, struct sum *to, const struct sum *more
 static void attend_row(struct hearth_check *c, const struct hearth_check_attention *x, const struct head *h,
                        int pos, const float *sink, float *out, float *const work[2])
 {
-    const int window = (int)x->window, oldest = window && pos >= window ? pos - window + 1 : 0;
+    const int window = (int)x->window, oldest = window && x->chunked      ? pos / window * window
+                                                : window && pos >= window ? pos - window + 1
+                                                                          : 0;
     struct sum all = {out, 0, 0}, range = {work[0], 0, 0};
     for (int tile = oldest / TILE; tile <= pos / TILE; tile++) {
         const int from = oldest > tile * TILE ? oldest : tile * TILE;
@@ -492,13 +542,20 @@ static void attend_row(struct hearth_check *c, const struct hearth_check_attenti
         struct sum part = {work[1], 0, 0};
         c->c.step[x->type_k](scores, TILE, h->keys + (size_t)from * h->row_k, h->row_k, x->dim,
                              (size_t)(end - from), h->q, 0, 1, NULL);
-        part.max = c->c.softmax_tile(scores, (size_t)(end - from), 0.125f, &part.sum);
-        memset(part.out, 0, x->dim * sizeof *part.out);
-        c->c.axpy[x->type_v](part.out, h->values + (size_t)from * h->row_v, h->row_v, x->dim,
+        const bool capped = x->cap > 0.0f;
+        for (int i = 0; i < end - from && capped; i++)
+            scores[i] *= 2.0f * (0.125f / x->cap);
+        if (capped)
+            c->c.activate(scores, (size_t)(end - from), HEARTH_ACT_SIGMOID);
+        for (int i = 0; i < end - from && capped; i++)
+            scores[i] = fmaf(2.0f * x->cap, scores[i], -x->cap);
+        part.max = c->c.softmax_tile(scores, (size_t)(end - from), capped ? 1.0f : 0.125f, &part.sum);
+        memset(part.out, 0, x->dim_v * sizeof *part.out);
+        c->c.axpy[x->type_v](part.out, h->values + (size_t)from * h->row_v, h->row_v, x->dim_v,
                              (size_t)(end - from), scores);
-        merge(c, &range, &part, x->dim);
+        merge(c, &range, &part, x->dim_v);
         if (tile % RANGE == RANGE - 1 || tile == pos / TILE) {
-            merge(c, &all, &range, x->dim);
+            merge(c, &all, &range, x->dim_v);
             range.sum = 0;
         }
     }
@@ -506,7 +563,7 @@ static void attend_row(struct hearth_check *c, const struct hearth_check_attenti
     const float by =
         sink ? hearth_exp(all.max - top) / fmaf(all.sum, hearth_exp(all.max - top), hearth_exp(*sink - top))
              : 1.0f / all.sum;
-    for (size_t i = 0; i < x->dim; i++)
+    for (size_t i = 0; i < x->dim_v; i++)
         out[i] *= by;
 }
 
@@ -515,7 +572,7 @@ static void attend_row(struct hearth_check *c, const struct hearth_check_attenti
 static void fill_cache(struct hearth_check *c, const struct hearth_check_attention *x, uint8_t *keys,
                        uint8_t *values, uint8_t *pages, const float *k, const float *v, size_t n_pages)
 {
-    const size_t row_k = hearth_type_bytes(x->type_k, x->dim), row_v = hearth_type_bytes(x->type_v, x->dim);
+    const size_t row_k = hearth_type_bytes(x->type_k, x->dim), row_v = hearth_type_bytes(x->type_v, x->dim_v);
     const size_t length = (size_t)x->pos + x->n_rows;
     for (size_t g = 0; g < x->n_heads_kv; g++)
         for (size_t pos = 0; pos < length; pos++) {
@@ -524,13 +581,13 @@ static void fill_cache(struct hearth_check *c, const struct hearth_check_attenti
             uint8_t *key = keys + (g * length + pos) * row_k, *value = values + (g * length + pos) * row_v;
             uint8_t *tile = pages + (page * x->n_heads_kv + g) * TILE * (row_k + row_v);
             float any[2][HEARTH_ACCEL_MAX_DIM];
-            for (size_t i = 0; i < x->dim; i++) {
+            for (size_t i = 0; i < HEARTH_ACCEL_MAX_DIM; i++) {
                 any[0][i] = random_number(c);
                 any[1][i] = random_number(c);
             }
-            const size_t at = (own * x->n_heads_kv + g) * x->dim;
-            hearth_type_info(x->type_k)->encode(is_row ? k + at : any[0], key, x->dim);
-            hearth_type_info(x->type_v)->encode(is_row ? v + at : any[1], value, x->dim);
+            const size_t at = own * x->n_heads_kv + g;
+            hearth_type_info(x->type_k)->encode(is_row ? k + at * x->dim : any[0], key, x->dim);
+            hearth_type_info(x->type_v)->encode(is_row ? v + at * x->dim_v : any[1], value, x->dim_v);
             if (is_row)
                 continue;
             memcpy(tile + pos % TILE * row_k, key, row_k);
@@ -538,20 +595,24 @@ static void fill_cache(struct hearth_check *c, const struct hearth_check_attenti
         }
 }
 
-void hearth_check_attend(struct hearth_check *c, const struct hearth_check_attention *x)
+void hearth_check_attend(struct hearth_check *c, const struct hearth_check_attention *given)
 {
     begin_case(c);
-    const size_t row_k = hearth_type_bytes(x->type_k, x->dim), row_v = hearth_type_bytes(x->type_v, x->dim);
+    struct hearth_check_attention own = *given;
+    const struct hearth_check_attention *x = &own;
+    own.dim_v = own.dim_v ? own.dim_v : own.dim;
+    const size_t row_k = hearth_type_bytes(x->type_k, x->dim), row_v = hearth_type_bytes(x->type_v, x->dim_v);
     const size_t length = (size_t)x->pos + x->n_rows, n_pages = (length + TILE - 1) / TILE;
     const size_t n_ranges = x->split ? (n_pages + RANGE - 1) / RANGE : 1;
     const size_t width = x->n_heads * x->dim, kv_width = x->n_heads_kv * x->dim,
+                 width_v = x->n_heads * x->dim_v, v_width = x->n_heads_kv * x->dim_v,
                  page = TILE * (row_k + row_v);
     uint8_t *keys = take(c, x->n_heads_kv * length * row_k),
             *values = take(c, x->n_heads_kv * length * row_v);
     uint8_t *pages = take(c, n_pages * x->n_heads_kv * page);
-    float *k = numbers(c, x->n_rows * kv_width), *v = numbers(c, x->n_rows * kv_width);
-    float *q = numbers(c, x->n_rows * width), *right = take(c, x->n_rows * width * sizeof *right);
-    float *const work[2] = {take(c, x->dim * sizeof(float)), take(c, x->dim * sizeof(float))};
+    float *k = numbers(c, x->n_rows * kv_width), *v = numbers(c, x->n_rows * v_width);
+    float *q = numbers(c, x->n_rows * width), *right = take(c, x->n_rows * width_v * sizeof *right);
+    float *const work[2] = {take(c, x->dim_v * sizeof(float)), take(c, x->dim_v * sizeof(float))};
     float *sinks = numbers(c, x->n_heads), *turns = numbers(c, x->n_rows * x->n_rot + 1);
     int32_t *places = take(c, x->n_rows * 2 * sizeof *places),
             *numbers_of = take(c, n_pages * sizeof *numbers_of);
@@ -573,8 +634,8 @@ void hearth_check_attend(struct hearth_check *c, const struct hearth_check_atten
             const size_t g = i / (x->n_heads / x->n_heads_kv);
             const struct head h = {keys + g * length * row_k, values + g * length * row_v,
                                    q + r * width + i * x->dim, row_k, row_v};
-            attend_row(c, x, &h, x->pos + (int)r, x->sinks ? &sinks[i] : NULL, right + r * width + i * x->dim,
-                       work);
+            attend_row(c, x, &h, x->pos + (int)r, x->sinks ? &sinks[i] : NULL,
+                       right + r * width_v + i * x->dim_v, work);
         }
     }
     const struct hearth_accel_cache cache = {.pages = *place(c, pages, n_pages * x->n_heads_kv * page),
@@ -582,24 +643,24 @@ void hearth_check_attend(struct hearth_check *c, const struct hearth_check_atten
                                              .type_v = x->type_v,
                                              .n_heads = x->n_heads,
                                              .n_heads_kv = x->n_heads_kv,
-                                             .dim = x->dim};
+                                             .dim = x->dim,
+                                             .dim_v = x->dim_v};
+    const struct hearth_accel_attention how = {x->window, x->chunked, 0.125f, x->cap};
     const struct hearth_accel_places at = {place(c, places, x->n_rows * 2 * sizeof *places),
                                            place(c, numbers_of, n_pages * sizeof *numbers_of)};
     struct hearth_accel_weight sink =
         x->sinks ? vector_of(c, sinks, x->n_heads) : (struct hearth_accel_weight){0};
-    const struct hearth_accel_memory *out = place(c, NULL, x->n_rows * width * sizeof(float));
+    const struct hearth_accel_memory *out = place(c, NULL, x->n_rows * width_v * sizeof(float));
     const struct hearth_accel_memory *copy = place(c, NULL, x->n_rows * x->n_heads_kv * (row_k + row_v));
     const struct hearth_accel_memory *shares =
-        place(c, NULL, n_ranges > 1 ? x->n_rows * n_ranges * x->n_heads * (x->dim + 2) * sizeof(float) : 0);
+        place(c, NULL, n_ranges > 1 ? x->n_rows * n_ranges * x->n_heads * (x->dim_v + 2) * sizeof(float) : 0);
     const struct hearth_accel_rotation rotation = {x->n_rot ? turns_there : NULL, x->n_rot, x->neox};
-    hearth_accel_store(c->a, &cache, copy, q_there, k_there, place(c, v, x->n_rows * kv_width * sizeof *v),
+    hearth_accel_store(c->a, &cache, copy, q_there, k_there, place(c, v, x->n_rows * v_width * sizeof *v),
                        rotation, at, x->n_rows);
-    hearth_accel_attend(c->a, &cache, out, q_there, at, &sink, x->window, 0.125f, true, n_ranges, shares,
-                        x->n_rows);
-    compare(c, "a prompt's attention", out, right, x->n_rows * width);
-    hearth_accel_attend(c->a, &cache, out, q_there, at, &sink, x->window, 0.125f, false, n_ranges, shares,
-                        x->n_rows);
-    compare(c, "attention", out, right, x->n_rows * width);
+    hearth_accel_attend(c->a, &cache, out, q_there, at, &sink, &how, true, n_ranges, shares, x->n_rows);
+    compare(c, "a prompt's attention", out, right, x->n_rows * width_v);
+    hearth_accel_attend(c->a, &cache, out, q_there, at, &sink, &how, false, n_ranges, shares, x->n_rows);
+    compare(c, "attention", out, right, x->n_rows * width_v);
     uint8_t *stored = take(c, x->n_rows * x->n_heads_kv * (row_k + row_v));
     for (size_t r = 0; stored && r < x->n_rows; r++)
         for (size_t g = 0; g < x->n_heads_kv; g++) {
@@ -619,9 +680,11 @@ int hearth_operations_check(struct hearth_accel *a, struct hearth_error *err)
     static const uint32_t types[] = {HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q4_K, HEARTH_TYPE_Q5_K,
                                      HEARTH_TYPE_Q2_K, HEARTH_TYPE_Q6_K, HEARTH_TYPE_F16};
     static const struct hearth_check_attention attention[] = {
-        {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 4, 2, 128, 0, 3, 40, false, false, 128, true},
-        {HEARTH_TYPE_F32, HEARTH_TYPE_F16, 2, 1, 80, 70, 2, 190, true, false, 40, false},
-        {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 2, 2, 32, 0, 1, 2100, true, true, 0, false},
+        {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 4, 2, 128, 0, 3, 40, false, false, 128, true, 0, false, 0.0f},
+        {HEARTH_TYPE_F32, HEARTH_TYPE_F16, 2, 1, 80, 70, 2, 190, true, false, 40, false, 0, false, 0.0f},
+        {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 2, 2, 32, 0, 1, 2100, true, true, 0, false, 0, false, 0.0f},
+        {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 4, 2, 64, 70, 3, 138, false, false, 64, true, 0, true, 30.0f},
+        {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 4, 2, 96, 0, 2, 130, false, false, 0, false, 64, false, 0.0f},
     };
     struct hearth_check *c = hearth_calloc(1, sizeof *c);
     if (!c)
@@ -641,6 +704,7 @@ int hearth_operations_check(struct hearth_accel *a, struct hearth_error *err)
     hearth_check_products_of(c, HEARTH_TYPE_F16, 40, 70, 9, true);
     hearth_check_down(c, HEARTH_TYPE_Q4_K, 70, 256, 32, 2);
     hearth_check_rows(c, 200, 2);
+    hearth_check_heads(c, 2, 80, 2);
     hearth_check_rope(c, 2, 32, 16, true, 2);
     hearth_check_activations(c, 80, 1);
     for (size_t i = 0; i < sizeof attention / sizeof *attention; i++)

@@ -34,6 +34,8 @@ void hearth_check_products_of(struct hearth_check *c, uint32_t type, size_t k, s
 void hearth_check_down(struct hearth_check *c, uint32_t type, size_t neurons, size_t columns, size_t cluster,
                        size_t n_tokens);
 void hearth_check_rows(struct hearth_check *c, size_t n, size_t n_rows); // norms, sums, quantised activations
+void hearth_check_heads(struct hearth_check *c, size_t n_heads, size_t dim,
+                        size_t n_rows); // what is done with these
 void hearth_check_rope(struct hearth_check *c, size_t n_heads, size_t dim, size_t n_rot, bool neox,
                        size_t n_rows);
 void hearth_check_activations(struct hearth_check *c, size_t n, size_t n_rows);
@@ -45,6 +47,9 @@ struct hearth_check_attention {
     bool sinks, split;
     size_t n_rot; // 0: nothing is rotated
     bool neox;
+    size_t dim_v; // 0: dim
+    bool chunked;
+    float cap; // 0: none
 };
 void hearth_check_attend(struct hearth_check *c, const struct hearth_check_attention *x);
 

@@ -145,10 +145,11 @@ static void attend(struct hearth_offload *o, const struct hearth_offload_rows *r
     const struct hearth_offload_layer *l = layer_of(o, layer);
     // A step's ranges are divided among groups; of a prompt there are groups enough.
     const size_t ranges = rows->is_prompt ? 1 : rows->ranges;
+    const struct hearth_accel_attention how = {(size_t)hearth_window_of(hp, layer), hp->chunked,
+                                               hp->attn_scale, hp->score_cap};
     hearth_accel_attend(o->a, &l->cache, &o->out, &rows->q,
-                        (struct hearth_accel_places){&rows->places, &o->pages}, W(l, attn_sinks),
-                        (size_t)hearth_window_of(hp, layer), hp->attn_scale, rows->is_prompt, ranges,
-                        &o->shares, (size_t)rows->n);
+                        (struct hearth_accel_places){&rows->places, &o->pages}, W(l, attn_sinks), &how,
+                        rows->is_prompt, ranges, &o->shares, (size_t)rows->n);
     quantize(o, &o->out, W(l, attn_out)->k, rows);
     if (adds)
         product_add(o, rows, out, W(l, attn_out), &o->out);

@@ -102,7 +102,8 @@ static struct hearth_accel_cache empty_cache(const struct hearth_session *s)
                                        .type_v = s->kv.type_v,
                                        .n_heads = (size_t)hp->n_head,
                                        .n_heads_kv = (size_t)hp->n_head_kv,
-                                       .dim = (size_t)hp->head_dim};
+                                       .dim = (size_t)hp->head_dim,
+                                       .dim_v = (size_t)hp->value_dim};
 }
 
 // Of a device's memory, with the layer's part of the cache; 0: devices do not know a weight of it.

@@ -164,6 +164,8 @@ static void test_rows(void **state)
     static const size_t sizes[] = {1, 15, 16, 33, 64, 576, 1000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         hearth_check_rows(c, sizes[i], 1 + i);
+    hearth_check_heads(c, 3, 96, 5);
+    hearth_check_heads(c, 1, 20, 1);
     hearth_check_rope(c, 3, 64, 64, false, 2);
     hearth_check_rope(c, 2, 256, 192, true, 3);
     hearth_check_activations(c, 130, 3);
@@ -214,6 +216,22 @@ static void test_attention(void **state)
                                                                     .pos = 2175,
                                                                     .sinks = i == 1,
                                                                     .split = split});
+    // Values that are shorter or longer than keys, windows that do not move, scores with a cap; at once and apart.
+    for (int i = 0; i < 8; i++)
+        hearth_check_attend(c, &(struct hearth_check_attention){.type_k = HEARTH_TYPE_F16,
+                                                                .type_v = HEARTH_TYPE_F16,
+                                                                .n_heads = 4,
+                                                                .n_heads_kv = 2,
+                                                                .dim = 64,
+                                                                .dim_v = i == 0   ? 48
+                                                                         : i == 1 ? 128
+                                                                                  : 0,
+                                                                .window = i & 4 ? 100 : 0,
+                                                                .chunked = i & 4,
+                                                                .cap = i & 2 ? 2.5f : 0.0f,
+                                                                .n_rows = 21,
+                                                                .pos = i & 1 ? 1190 : 90,
+                                                                .split = i & 1});
     finish(c);
 }
 

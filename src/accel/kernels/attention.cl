@@ -14,11 +14,23 @@
 #define STATES     (TEAMS + 2)
 #define STATE_SIZE (MAX_DIM + 2)
 
+INLINE void store_number(__global uchar *to, __global uchar *copy, int i, float x, int format)
+{
+    if (format) {
+        const ushort h = half_of(x);
+        ((__global ushort *)copy)[i] = h;
+        ((__global ushort *)to)[i] = h;
+    } else {
+        ((__global float *)copy)[i] = x;
+        ((__global float *)to)[i] = x;
+    }
+}
+
 // Stores a row's keys and values: to its page, and side by side to `copy`, from where the host takes them. With rotates,
 // keys are rotated before that, and so are the queries q, whose heads follow those of the keys. Groups: heads, rows.
 KERNEL store(__global uchar *pages_at, __global uchar *copy, __global float *k, const __global float *v,
-             const __global int *places, const __global int *pages, int n_heads, int dim, int format_k, int format_v,
-             __global float *q, int n_heads_q, const __global float *cos_sin, int n_rot, int neox, int rotates)
+             const __global int *places, const __global int *pages, int n_heads, int dim, int dim_v, int format_k,
+             int format_v, __global float *q, int n_heads_q, const __global float *cos_sin, int n_rot, int neox, int rotates)
 {
     const size_t row = get_group_id(1), head = get_group_id(0);
     const int is_query = head >= (size_t)n_heads;
@@ -32,31 +44,18 @@ KERNEL store(__global uchar *pages_at, __global uchar *copy, __global float *k, 
     if (is_query)
         return;
     const int pos = places[2 * row], page = pages[places[2 * row + 1] + pos / TILE], slot = pos % TILE;
-    const size_t row_k = (size_t)dim * (format_k ? 2 : 4), row_v = (size_t)dim * (format_v ? 2 : 4);
+    const size_t row_k = (size_t)dim * (format_k ? 2 : 4), row_v = (size_t)dim_v * (format_v ? 2 : 4);
     __global uchar *tile = pages_at + ((size_t)page * (size_t)n_heads + head) * TILE * (row_k + row_v);
     __global uchar *keys = tile + (size_t)slot * row_k;
     __global uchar *values = tile + TILE * row_k + (size_t)slot * row_v;
     __global uchar *keys_copy = copy + (row * (size_t)n_heads + head) * (row_k + row_v);
     __global uchar *values_copy = keys_copy + row_k;
-    const size_t at = (row * (size_t)n_heads + head) * (size_t)dim;
-    for (int i = ITEM; i < dim; i += GROUP) {
-        if (format_k) {
-            const ushort h = half_of(k[at + (size_t)i]);
-            ((__global ushort *)keys_copy)[i] = h;
-            ((__global ushort *)keys)[i] = h;
-        } else {
-            ((__global float *)keys_copy)[i] = k[at + (size_t)i];
-            ((__global float *)keys)[i] = k[at + (size_t)i];
-        }
-        if (format_v) {
-            const ushort h = half_of(v[at + (size_t)i]);
-            ((__global ushort *)values_copy)[i] = h;
-            ((__global ushort *)values)[i] = h;
-        } else {
-            ((__global float *)values_copy)[i] = v[at + (size_t)i];
-            ((__global float *)values)[i] = v[at + (size_t)i];
-        }
-    }
+    const __global float *key = k + (row * (size_t)n_heads + head) * (size_t)dim;
+    const __global float *value = v + (row * (size_t)n_heads + head) * (size_t)dim_v;
+    for (int i = ITEM; i < dim; i += GROUP)
+        store_number(keys, keys_copy, i, key[i], format_k);
+    for (int i = ITEM; i < dim_v; i += GROUP)
+        store_number(values, values_copy, i, value[i], format_v);
 }
 
 // What attention keeps of what it has seen: values that are not divided yet, the largest score and the sum. All items of
@@ -94,9 +93,25 @@ INLINE void merge(struct state to, struct state more, int dim, int items)
 
 struct heads {
     const __global uchar *pages_at;
-    int n_heads, head, dim, format_k, format_v;
-    float scale;
+    int n_heads, head, dim, dim_v, format_k, format_v;
+    float scale, cap;
 };
+
+// A score times the scale; with a cap, that times a sigmoid of it (hearth_soft_cap(), whose factor the scale is).
+INLINE float scaled(float score, float scale, float cap)
+{
+    const float x = score * scale;
+    return cap > 0.0f ? fma(2.0f * cap, activated(x, SIGMOID), -cap) : x;
+}
+
+// The first position that one at `pos` attends to: `window` of them, itself with them, or those since the last multiple of
+// that; 0: all.
+INLINE int oldest_of(int pos, int window, int chunked)
+{
+    if (window && chunked)
+        return pos / window * window;
+    return window && pos >= window ? pos - window + 1 : 0;
+}
 
 INLINE float score_of(const struct heads *h, const __global uchar *key, const __local float *q)
 {
@@ -123,7 +138,7 @@ INLINE float score_of(const struct heads *h, const __global uchar *key, const __
         acc[l] += acc[l + 4];
     acc[0] += acc[2];
     acc[1] += acc[3];
-    return (acc[0] + acc[1]) * h->scale;
+    return scaled(acc[0] + acc[1], h->scale, h->cap);
 }
 
 // Of the values of n positions, each times its number in p.
@@ -133,7 +148,7 @@ INLINE float sum_values(const struct heads *h, const __global uchar *values, con
     for (int r = 0; r < n; r += 8) {
         uint bits[8];
         UNROLL for (int i = 0; i < 8; i++) {
-            const size_t at = (size_t)(r + i < n ? r + i : n - 1) * (size_t)h->dim + (size_t)element;
+            const size_t at = (size_t)(r + i < n ? r + i : n - 1) * (size_t)h->dim_v + (size_t)element;
             bits[i] = h->format_v ? ((const __global ushort *)values)[at] : ((const __global uint *)values)[at];
         }
         UNROLL for (int i = 0; i < 8; i++) {
@@ -149,7 +164,7 @@ INLINE float sum_values(const struct heads *h, const __global uchar *values, con
 INLINE void attend_tile(struct state share, const struct heads *h, const __local float *q, __local float *scores,
                         __local float *lane, int item, int page, int from, int n)
 {
-    const size_t row_k = (size_t)h->dim * (h->format_k ? 2 : 4), row_v = (size_t)h->dim * (h->format_v ? 2 : 4);
+    const size_t row_k = (size_t)h->dim * (h->format_k ? 2 : 4), row_v = (size_t)h->dim_v * (h->format_v ? 2 : 4);
     const __global uchar *tile =
         h->pages_at + ((size_t)page * (size_t)h->n_heads + (size_t)h->head) * TILE * (row_k + row_v);
     const __global uchar *keys = tile + (size_t)from * row_k;
@@ -182,7 +197,7 @@ INLINE void attend_tile(struct state share, const struct heads *h, const __local
         share.number[0] = max;
         share.number[1] = lane[0];
     }
-    for (int i = item; i < h->dim; i += TILE)
+    for (int i = item; i < h->dim_v; i += TILE)
         share.out[i] = sum_values(h, values, scores, n, i);
     SYNC;
 }
@@ -198,10 +213,9 @@ INLINE struct state state_of(__local float *memory, int number)
 // Ranges [first, end) of a row's positions; leaves sum 0 where there are none. states: room for STATES of them, of which
 // the teams' come first, then that of a range and that of all, which is what comes out.
 INLINE struct state attend_ranges(const struct heads *h, const __local float *q, __local float *scores, __local float *lane,
-                                  __local float *states, const __global int *pages, int pos, int window, int first,
+                                  __local float *states, const __global int *pages, int pos, int oldest, int first,
                                   int end)
 {
-    const int oldest = window && pos >= window ? pos - window + 1 : 0;
     const int first_tile = oldest / TILE, last_tile = pos / TILE, team = ITEM / TILE, item = ITEM % TILE;
     const struct state own = state_of(states, team), range = state_of(states, TEAMS), all = state_of(states, TEAMS + 1);
     if (ITEM < 2)
@@ -218,17 +232,17 @@ INLINE struct state attend_ranges(const struct heads *h, const __local float *q,
             for (int i = 0; i < TEAMS && round + i < stop; i++) {
                 const struct state share = state_of(states, i);
                 if (round == begin && i == 0)
-                    copy_state(range, share, h->dim, ATTEND_GROUP);
+                    copy_state(range, share, h->dim_v, ATTEND_GROUP);
                 else
-                    merge(range, share, h->dim, ATTEND_GROUP);
+                    merge(range, share, h->dim_v, ATTEND_GROUP);
             }
         }
         if (begin >= stop || range.number[1] == 0.0f)
             continue;
         if (all.number[1] == 0.0f)
-            copy_state(all, range, h->dim, ATTEND_GROUP);
+            copy_state(all, range, h->dim_v, ATTEND_GROUP);
         else
-            merge(all, range, h->dim, ATTEND_GROUP);
+            merge(all, range, h->dim_v, ATTEND_GROUP);
     }
     return all;
 }
@@ -249,11 +263,11 @@ INLINE void normalise(struct state s, __global float *out, int dim, int has_sink
 }
 
 // Groups: query heads, rows, ranges. With n_ranges 1 a group takes all ranges, and out is final; else it takes its
-// own, for combine(): [rows][ranges][heads][dim + 2], values, then maximum and sum.
+// own, for combine(): [rows][ranges][heads][dim_v + 2], values, then maximum and sum.
 KERNEL_OF(ATTEND_GROUP) attend(__global float *out, const __global float *queries, const __global uchar *pages_at,
                                const __global int *places, const __global int *pages, const __global float *sinks,
-                               int has_sinks, int n_heads, int n_heads_kv, int dim, int format_k, int format_v, int window,
-                               float scale, int n_ranges)
+                               int has_sinks, int n_heads, int n_heads_kv, int dim, int dim_v, int format_k, int format_v,
+                               int window, int chunked, float scale, float cap, int n_ranges)
 {
     __local float q[MAX_DIM], scores[ATTEND_GROUP], lane[TEAMS * LANES], states[STATES * STATE_SIZE];
     const int head = (int)get_group_id(0), r = (int)get_group_id(2);
@@ -264,26 +278,28 @@ KERNEL_OF(ATTEND_GROUP) attend(__global float *out, const __global float *querie
     h.n_heads = n_heads_kv;
     h.head = head / (n_heads / n_heads_kv);
     h.dim = dim;
+    h.dim_v = dim_v;
     h.format_k = format_k;
     h.format_v = format_v;
     h.scale = scale;
+    h.cap = cap;
     for (int i = ITEM; i < dim; i += ATTEND_GROUP)
         q[i] = queries[(row * (size_t)n_heads + (size_t)head) * (size_t)dim + (size_t)i];
     SYNC;
     const int first = n_ranges > 1 ? r : 0, end = n_ranges > 1 ? (r < ranges ? r + 1 : r) : ranges;
-    const struct state s =
-        attend_ranges(&h, q, scores, lane, states, pages + places[2 * row + 1], pos, window, first, end);
+    const struct state s = attend_ranges(&h, q, scores, lane, states, pages + places[2 * row + 1], pos,
+                                         oldest_of(pos, window, chunked), first, end);
     if (n_ranges == 1) {
-        normalise(s, out + (row * (size_t)n_heads + (size_t)head) * (size_t)dim, dim, has_sinks,
+        normalise(s, out + (row * (size_t)n_heads + (size_t)head) * (size_t)dim_v, dim_v, has_sinks,
                   has_sinks ? sinks[head] : 0.0f, ATTEND_GROUP);
         return;
     }
     __global float *share =
-        out + ((row * (size_t)n_ranges + (size_t)r) * (size_t)n_heads + (size_t)head) * (size_t)(dim + 2);
-    for (int i = ITEM; i < dim; i += ATTEND_GROUP)
+        out + ((row * (size_t)n_ranges + (size_t)r) * (size_t)n_heads + (size_t)head) * (size_t)(dim_v + 2);
+    for (int i = ITEM; i < dim_v; i += ATTEND_GROUP)
         share[i] = s.out[i];
     if (ITEM < 2)
-        share[dim + ITEM] = s.number[ITEM];
+        share[dim_v + ITEM] = s.number[ITEM];
 }
 
 // Adds up the ranges of each row and head. Groups: heads, rows.
@@ -398,8 +414,8 @@ INLINE void score_four(float *score, const __local uint *key, const __local floa
 // Groups: key/value heads times the parts of those that share one, rows that go together.
 KERNEL_OF(ATTEND_GROUP) attend_rows(__global float *out, const __global float *queries, const __global uchar *pages_at,
                                     const __global int *places, const __global int *pages, const __global float *sinks,
-                                    int has_sinks, int n_heads, int n_heads_kv, int dim, int window, float scale,
-                                    int n_rows)
+                                    int has_sinks, int n_heads, int n_heads_kv, int dim, int window, int chunked,
+                                    float scale, float cap, int n_rows)
 {
     __local uint keys[TILE * KEY_WORDS] __attribute__((aligned(16)));
     __local uint values[TILE * ROWS_DIM / 2] __attribute__((aligned(16)));
@@ -416,7 +432,7 @@ KERNEL_OF(ATTEND_GROUP) attend_rows(__global float *out, const __global float *q
     const int own = ITEM / LANES, l = ITEM % LANES, own_row = own / together;
     const int own_there = own_row < rows_here && own % together < heads;
     const int pos = places[2 * (first_row + (own_there ? own_row : 0))];
-    const int oldest = window && pos >= window ? pos - window + 1 : 0;
+    const int oldest = oldest_of(pos, window, chunked);
     const int four = ITEM / TILE * 4, element = ITEM % TILE;
     float range_out[4][2], all_out[4][2];
     UNROLL for (int c = 0; c < 4; c++)
@@ -438,7 +454,7 @@ KERNEL_OF(ATTEND_GROUP) attend_rows(__global float *out, const __global float *q
         int first_tile = INT_MAX, last_tile = 0;
         for (end_row = begin_row; end_row < rows_here && places[2 * (first_row + end_row) + 1] == base; end_row++) {
             const int at = places[2 * (first_row + end_row)];
-            const int from = window && at >= window ? (at - window + 1) / TILE : 0;
+            const int from = oldest_of(at, window, chunked) / TILE;
             first_tile = from < first_tile ? from : first_tile;
             last_tile = at / TILE > last_tile ? at / TILE : last_tile;
         }
@@ -457,7 +473,7 @@ KERNEL_OF(ATTEND_GROUP) attend_rows(__global float *out, const __global float *q
             float score[4];
             score_four(score, keys + element * KEY_WORDS, q + four * ROWS_DIM, dim);
             UNROLL for (int c = 0; c < 4; c++)
-                scores[element * SCORE_ROWS + four + c] = score[c] * scale;
+                scores[element * SCORE_ROWS + four + c] = scaled(score[c], scale, cap);
             SYNC;
             // Positions [from, end) of the page are the query's; lane l has each 16th of them.
             const int start = tile * TILE, from = oldest > start ? oldest - start : 0;

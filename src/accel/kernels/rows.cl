@@ -121,16 +121,17 @@ INLINE float lane_of_row(const __global float *x, int n, float mean, int squares
     return acc;
 }
 
-// out = norm(x), a group a row: RMS norm, or with is_layer a layer norm, whose b may be missing. out may be x. With
-// has_acts the rows are quantised, too.
-KERNEL_OF(ROW_GROUP) norm(__global float *out, const __global float *x, const __global float *w, const __global float *b,
-                          int n, float eps, int is_layer, int has_bias, __global uchar *acts, int padded, int acts_bytes,
-                          int has_acts)
+// out = norm(x), a group a row: RMS norm, or with is_layer a layer norm, whose b may be missing. Weights are n_weights rows,
+// which follow one another again and again. out may be x. With has_acts the rows are quantised, too.
+KERNEL_OF(ROW_GROUP) norm(__global float *out, const __global float *x, const __global float *weights, int n_weights,
+                          const __global float *b, int n, float eps, int is_layer, int has_bias, __global uchar *acts,
+                          int padded, int acts_bytes, int has_acts)
 {
     __local float part[ROW_PART], lane[LANES];
     ROOM(ROW_GROUP)
     const __global float *from = x + (size_t)get_group_id(0) * (size_t)n;
     __global float *to = out + (size_t)get_group_id(0) * (size_t)n;
+    const __global float *w = weights + get_group_id(0) % (size_t)n_weights * (size_t)n;
     float mean = 0.0f;
     if (is_layer) {
         const float acc = lane_of_row(from, n, 0.0f, 0, part);
@@ -197,6 +198,45 @@ KERNEL add_scaled(__global float *x, const __global float *y, int n, float by)
     const size_t at = get_group_id(1) * (size_t)n + (size_t)i;
     if (i < n)
         x[at] = fma(y[at], by, x[at]);
+}
+
+// x = x * by, or times its row's number.
+KERNEL scale(__global float *x, int n, float by, const __global float *row_by, int has_rows)
+{
+    const int i = (int)get_group_id(0) * GROUP + ITEM;
+    const size_t row = get_group_id(1);
+    if (i < n)
+        x[row * (size_t)n + (size_t)i] *= has_rows ? row_by[row] : by;
+}
+
+// x = x within -most .. most; what is not a number becomes -most.
+KERNEL limit(__global float *x, int n, float most)
+{
+    const int i = (int)get_group_id(0) * GROUP + ITEM;
+    const size_t at = get_group_id(1) * (size_t)n + (size_t)i;
+    if (i < n)
+        x[at] = !(x[at] > -most) ? -most : x[at] > most ? most : x[at];
+}
+
+// Queries [heads][dim], which stand before their gates in `both`: rows of n, and of 2 n.
+KERNEL split(__global float *queries, const __global float *both, int n, int dim)
+{
+    const int i = (int)get_group_id(0) * GROUP + ITEM;
+    const size_t row = get_group_id(1);
+    if (i < n)
+        queries[row * (size_t)n + (size_t)i] = both[row * 2 * (size_t)n + (size_t)(i / dim * 2 * dim + i % dim)];
+}
+
+// x *= sigmoid(gates): those of `both` above, or, without `beside`, one for each `dim` elements.
+KERNEL gate(__global float *x, const __global float *gates, int n, int dim, int beside)
+{
+    const int i = (int)get_group_id(0) * GROUP + ITEM;
+    const size_t row = get_group_id(1);
+    if (i >= n)
+        return;
+    const float g = beside ? gates[row * 2 * (size_t)n + (size_t)((2 * (i / dim) + 1) * dim + i % dim)]
+                           : gates[row * (size_t)(n / dim) + (size_t)(i / dim)];
+    x[row * (size_t)n + (size_t)i] *= activated(g, SIGMOID);
 }
 
 // Rotates pair i of a head; `turn` is of its row.
