@@ -74,13 +74,20 @@ void hearth_accel_add_scaled(struct hearth_accel *a, const struct hearth_accel_m
 void hearth_accel_scale(struct hearth_accel *a, const struct hearth_accel_memory *x, float by, size_t n,
                         size_t n_rows)
 {
-    RUN(a, HEARTH_ACCEL_scale, groups(n, GROUP), n_rows, 1, M(x), I(n), F(by), M(&none), I(0));
+    RUN(a, HEARTH_ACCEL_scale, groups(n, GROUP), n_rows, 1, M(x), I(n), F(by), M(&none), I(0), I(0));
+}
+
+void hearth_accel_scale_by(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                           const struct hearth_accel_weight *by, size_t n, size_t n_rows)
+{
+    if (by->n)
+        RUN(a, HEARTH_ACCEL_scale, groups(n, GROUP), n_rows, 1, M(x), I(n), F(1.0f), M(&by->q), I(1), I(0));
 }
 
 void hearth_accel_scale_rows(struct hearth_accel *a, const struct hearth_accel_memory *x,
                              const struct hearth_accel_memory *by, size_t n, size_t n_rows)
 {
-    RUN(a, HEARTH_ACCEL_scale, groups(n, GROUP), n_rows, 1, M(x), I(n), F(1.0f), M(by), I(1));
+    RUN(a, HEARTH_ACCEL_scale, groups(n, GROUP), n_rows, 1, M(x), I(n), F(1.0f), M(by), I(1), I(1));
 }
 
 void hearth_accel_limit(struct hearth_accel *a, const struct hearth_accel_memory *x, float most, size_t n,

@@ -62,9 +62,11 @@ void hearth_accel_add(struct hearth_accel *a, const struct hearth_accel_memory *
                       const struct hearth_accel_memory *y, size_t n, size_t n_rows);
 void hearth_accel_add_scaled(struct hearth_accel *a, const struct hearth_accel_memory *x,
                              const struct hearth_accel_memory *y, float by, size_t n, size_t n_rows);
-// x *= by, or row r times by[r]
+// x *= by; or the only number of a weight, which may have no rows; or row r times by[r]
 void hearth_accel_scale(struct hearth_accel *a, const struct hearth_accel_memory *x, float by, size_t n,
                         size_t n_rows);
+void hearth_accel_scale_by(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                           const struct hearth_accel_weight *by, size_t n, size_t n_rows);
 void hearth_accel_scale_rows(struct hearth_accel *a, const struct hearth_accel_memory *x,
                              const struct hearth_accel_memory *by, size_t n, size_t n_rows);
 // x within -most .. most, as fmaxf() and fminf() have it

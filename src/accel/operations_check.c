@@ -395,9 +395,11 @@ void hearth_check_heads(struct hearth_check *c, size_t n_heads, size_t dim, size
     compare(c, "norms of heads", m, x, n * n_rows);
     hearth_accel_scale_rows(c->a, m, rows, n, n_rows);
     hearth_accel_scale(c->a, m, 0.7f, n, n_rows);
+    hearth_accel_scale_by(c->a, m, &w, n, n_rows);
     for (size_t i = 0; i < n * n_rows; i++) {
         x[i] *= by[i / n];
         x[i] *= 0.7f;
+        x[i] *= wx[0];
     }
     compare(c, "factors", m, x, n * n_rows);
     float *both = numbers(c, 2 * n * n_rows), *gates = numbers(c, n_heads * n_rows),

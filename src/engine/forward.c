@@ -148,19 +148,6 @@ static void add(struct hearth_session *s, float *branch, const struct hearth_wei
     hearth_parallel(&s->context, add_task, &j, rows.n);
 }
 
-// Queries far from the beginning grow, so that attention over many positions stays as sharp ("Llama 4", and
-// Ministral 3).
-static void grow(const struct hearth_session *s, int layer, int row, float *q, int n)
-{
-    const struct hearth_hparams *hp = &s->model->hp;
-    if (hp->q_growth == 0.0f || (hp->q_growth_still && hearth_rotates(hp, layer)))
-        return;
-    const int steps = (s->batch.rows[row].pos + hp->q_growth_still) / hp->q_growth_step;
-    const float by = (float)(1.0 + (double)hp->q_growth * log1p((double)steps));
-    for (int i = 0; i < n && steps; i++)
-        q[i] *= by;
-}
-
 // Cosines and sines of a token's position in a layer; NULL: nothing rotates.
 static const float *rotation_of(const struct hearth_session *s, int layer, int row)
 {
@@ -215,7 +202,7 @@ static void store_task(void *arg, int task, int worker)
         memcpy(q + (size_t)i * dim, q_gate + 2 * (size_t)i * dim, dim * sizeof *q);
 
     hearth_heads_prepare(s, j->layer, q, n_head, &w->attn_q_b, &w->attn_q_norm, cos_sin);
-    grow(s, j->layer, row, q, n_head * head_dim);
+    hearth_heads_grow(hp, j->layer, s->batch.rows[row].pos, q, n_head * head_dim);
     if (hearth_keys_of(hp, j->layer) != j->layer)
         return;
     if (!hearth_has(&w->attn_v))
@@ -241,7 +228,8 @@ static void store_latent_task(void *arg, int task, int worker)
     float *k = hearth_row_of(s->work.attention.k, row, dim);
     const int width = s->model->hp.n_head * (s->model->hp.latent.still + s->model->hp.n_rot);
     hearth_latent_place(&s->work.latent, row, j->layer, k, rotation_of(s, j->layer, row));
-    grow(s, j->layer, row, hearth_row_of(s->work.latent.heads, row, width), width);
+    hearth_heads_grow(&s->model->hp, j->layer, s->batch.rows[row].pos,
+                      hearth_row_of(s->work.latent.heads, row, width), width);
     store(s, j->layer, row, k, NULL);
 }
 

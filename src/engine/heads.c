@@ -58,3 +58,21 @@ void hearth_heads_prepare(const struct hearth_session *s, int layer, float *x, i
     if (hp->unit_heads && cos_sin)
         hearth_heads_norm(s, x, n_heads, dim, s->work.ones);
 }
+
+bool hearth_heads_do_grow(const struct hearth_hparams *hp, int layer)
+{
+    return hp->q_growth != 0.0f && !(hp->q_growth_still && hearth_rotates(hp, layer));
+}
+
+float hearth_heads_growth(const struct hearth_hparams *hp, int pos)
+{
+    const int steps = (pos + hp->q_growth_still) / hp->q_growth_step;
+    return steps ? (float)(1.0 + (double)hp->q_growth * log1p((double)steps)) : 1.0f;
+}
+
+void hearth_heads_grow(const struct hearth_hparams *hp, int layer, int pos, float *q, int n)
+{
+    const float by = hearth_heads_do_grow(hp, layer) ? hearth_heads_growth(hp, pos) : 1.0f;
+    for (int i = 0; i < n && by != 1.0f; i++)
+        q[i] *= by;
+}

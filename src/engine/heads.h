@@ -4,6 +4,8 @@
 #ifndef HEARTH_ENGINE_HEADS_H
 #define HEARTH_ENGINE_HEADS_H
 
+#include <stdbool.h>
+
 struct hearth_hparams;
 struct hearth_session;
 struct hearth_weight;
@@ -19,5 +21,11 @@ void hearth_heads_norm(const struct hearth_session *s, float *x, int n_heads, in
 
 // n elements of queries, keys or values stay within the model's limit, where it has one.
 void hearth_heads_limit(const struct hearth_hparams *hp, float *x, int n);
+
+// Queries far from the beginning grow, so that attention over many positions stays as sharp ("Llama 4", and Ministral 3):
+// whether a layer's do, by how much at a position, and n elements of one that is there.
+bool hearth_heads_do_grow(const struct hearth_hparams *hp, int layer);
+float hearth_heads_growth(const struct hearth_hparams *hp, int pos);
+void hearth_heads_grow(const struct hearth_hparams *hp, int layer, int pos, float *q, int n);
 
 #endif

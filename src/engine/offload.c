@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/os.h"
+#include "engine/heads.h"
 #include "model/ffn.h"
 
 static void leave_layers(struct hearth_offload *o)
@@ -128,10 +129,14 @@ static void send_page(struct hearth_offload *o, int page, int needed)
     if (o->births[page] == kv->pages[page].birth && o->known[page] >= needed)
         return;
     uint8_t *bytes = hearth_kv_pin(kv, page);
-    const size_t size = (size_t)kv->heads[0].n * kv->heads[0].bytes;
-    for (int layer = o->first; layer < o->end; layer++)
+    for (int layer = o->first; layer < o->end; layer++) {
+        if (!hearth_attends(kv->hp, layer))
+            continue;
+        const struct hearth_kv_heads *heads = hearth_kv_heads_of(kv, layer);
+        const size_t size = (size_t)heads->n * heads->bytes;
         hearth_accel_write(o->a, &o->layers[layer - o->first].cache.pages, (size_t)page * size,
                            hearth_kv_key(kv, bytes, layer, 0, 0), size);
+    }
     hearth_kv_unpin(kv, page);
     o->births[page] = kv->pages[page].birth;
     o->known[page] = needed;
@@ -177,7 +182,7 @@ static void send_rows(struct hearth_offload *o, struct hearth_offload_rows *rows
 {
     const struct hearth_session *s = o->s;
     const struct hearth_hparams *hp = s->context.hp;
-    const size_t count = (size_t)n, f32 = sizeof(float), rot = (size_t)hp->n_rot * f32;
+    const size_t count = (size_t)n, f32 = sizeof(float);
     rows->first = first;
     rows->n = n;
     rows->ranges = 1;
@@ -187,13 +192,18 @@ static void send_rows(struct hearth_offload *o, struct hearth_offload_rows *rows
     }
     hearth_accel_write(o->a, &rows->places, 0, o->places + 2 * (first - part_first),
                        count * 2 * sizeof *o->places);
+    for (int i = 0; hp->q_growth != 0.0f && i < n; i++)
+        o->growth[i] = hearth_heads_growth(hp, s->batch.rows[first + i].pos);
+    if (hp->q_growth != 0.0f)
+        hearth_accel_write(o->a, &rows->growth, 0, o->growth, count * f32);
     if (hp->positions == HEARTH_POS_LEARNED)
         return;
     hearth_accel_write(o->a, &rows->cos_sin, 0, hearth_row_of(s->work.cos_sin, first, hp->n_rot),
-                       count * rot);
+                       count * (size_t)hp->n_rot * f32);
     if (hp->rope_theta_window > 0)
         hearth_accel_write(o->a, &rows->cos_sin_window, 0,
-                           hearth_row_of(s->work.cos_sin_window, first, hp->n_rot), count * rot);
+                           hearth_row_of(s->work.cos_sin_window, first, hp->n_rot_window),
+                           count * (size_t)hp->n_rot_window * f32);
 }
 
 // Their inputs.
@@ -220,8 +230,9 @@ static void read_x(struct hearth_offload *o)
 static void fetch(struct hearth_offload *o, int layer, void *events[2])
 {
     uint8_t *to = o->copy[layer % 2];
+    const struct hearth_kv_heads *heads = hearth_kv_heads_of(&o->s->kv, layer);
     for (int k = 0; k < 2; k++) {
-        const size_t bytes = (size_t)o->rows[k].n * o->copy_row;
+        const size_t bytes = (size_t)o->rows[k].n * (size_t)heads->n * (heads->row_k + heads->row_v);
         events[k] = bytes ? hearth_accel_begin_read(o->a, &o->rows[k].copy, 0, to, bytes) : NULL;
         to += bytes;
     }

@@ -44,9 +44,11 @@ struct hearth_offload_layer {
 // Rows of one class: what lasts from layer to layer, [rows x ...] of numbers.
 struct hearth_offload_rows {
     struct hearth_accel_memory x, q, branch, cos_sin, cos_sin_window, places, copy;
-    int cap, n;    // rows that there is room for, and that there are
-    int first;     // row of the batch
-    size_t ranges; // of the longest row's positions
+    struct hearth_accel_memory both, gate; // queries with what gates the output; gates that are apart
+    struct hearth_accel_memory growth;     // of queries
+    int cap, n;                            // rows that there is room for, and that there are
+    int first;                             // row of the batch
+    size_t ranges;                         // of the longest row's positions
     bool is_prompt;
 };
 
@@ -75,6 +77,7 @@ struct hearth_offload {
 
     // What a class uses while a part of a layer is computed; all that is used after one another.
     struct hearth_accel_memory h, acts, k, v, out, gate, up, mask, rank, parts, shares, pages;
+    struct hearth_accel_memory ones; // weights of norms that have none
     struct hearth_accel_memory
         seen[2]; // steps' inputs of two feed-forward parts, where predictors look at them
     struct hearth_accel_memory head_h, head_acts, logits;
@@ -83,7 +86,8 @@ struct hearth_offload {
     uint8_t *copy[2];   // keys and values of two layers on their way to the pages
     float *seen_copy;   // [max_steps x E] what predictors behind its layers look at, on its way; or NULL
     float *shared_copy; // [T x E] experts that all tokens use, on their way; or NULL
-    size_t copy_row;    // bytes of a row and layer
+    size_t copy_row;    // bytes of a row and layer, at most
+    float *growth;      // [rows] on its way
     int32_t *places;    // [2 x cap] and page numbers of all sequences, on their way to the device
     int32_t *page_numbers;
     size_t max_pages;
@@ -141,6 +145,16 @@ bool hearth_offload_attend(struct hearth_offload *o, int layer);
 void hearth_offload_end(struct hearth_offload *o);
 // The head of n rows of work.h of one class, to logits. False: as above.
 bool hearth_offload_head(struct hearth_offload *o, bool is_prompt, const float *h, float *logits, int n);
+
+// ---- layers
+
+// Whether a device may have the layer, or, with experts, whether there is attention of it that it could have.
+bool hearth_offload_knows(const struct hearth_session *s, int layer);
+// A layer's part of the cache, without its pages, and what these take.
+struct hearth_accel_cache hearth_offload_cache(const struct hearth_session *s, int layer);
+uint64_t hearth_offload_cache_bytes(const struct hearth_session *s, int layer);
+// Layers whose attention alone is on a device.
+int hearth_offload_attention(const struct hearth_offload *o);
 
 // Hot neurons and experts of all devices: the first of those that are linked; or NULL.
 static inline struct hearth_hot *hearth_offload_hot(const struct hearth_offload *o)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A layer on a device: what forward.c and ffn.c do, as operations on its memory.
 #include "engine/offload.h"
+
+#include "engine/heads.h"
 #include "model/ffn.h"
 
 #define W(l, role) HEARTH_OFFLOAD_WEIGHT(l, role)
@@ -10,12 +12,20 @@ static const struct hearth_offload_layer *layer_of(const struct hearth_offload *
     return layer < o->first ? &o->through->stages[layer % 2] : &o->layers[layer - o->first];
 }
 
+// Weights of a norm that has none.
+static struct hearth_accel_weight ones_of(const struct hearth_offload *o, size_t k)
+{
+    return (struct hearth_accel_weight){.q = o->ones, .type = HEARTH_TYPE_F32, .k = k, .n = 1};
+}
+
 // h = norm(x), or x, and acts = h
 static void norm(struct hearth_offload *o, const struct hearth_accel_weight *w,
                  const struct hearth_accel_weight *b, const struct hearth_offload_rows *rows)
 {
     const struct hearth_hparams *hp = o->s->context.hp;
     const size_t n = (size_t)rows->n, width = (size_t)hp->n_embd;
+    const struct hearth_accel_weight ones = ones_of(o, width);
+    w = hp->unit_norms ? &ones : w;
     if (w->n) {
         hearth_accel_norm_quantize(o->a, &o->h, &o->acts, &rows->x, w, b, hp->layer_norm, hp->norm_eps, n);
         return;
@@ -85,56 +95,124 @@ static const struct hearth_accel_memory *rotation_of(const struct hearth_offload
                                                      const struct hearth_offload_rows *rows)
 {
     const struct hearth_hparams *hp = o->s->context.hp;
-    const bool windowed = hearth_window_of(hp, layer) != 0;
     if (!hearth_rotates(hp, layer))
         return NULL;
-    return windowed && hp->rope_theta_window > 0 ? &rows->cos_sin_window : &rows->cos_sin;
+    return hearth_rotates_apart(hp, layer) ? &rows->cos_sin_window : &rows->cos_sin;
 }
 
-// Of each head, or of all together.
+// Of each head, maybe with weights of its own, or of all together.
 static void norm_heads(struct hearth_offload *o, const struct hearth_accel_memory *x, size_t heads,
-                       const struct hearth_accel_weight *w, size_t n)
+                       size_t dim, const struct hearth_accel_weight *w, size_t n)
 {
     const struct hearth_hparams *hp = o->s->context.hp;
-    const size_t each = w->k == (size_t)hp->head_dim ? heads : 1;
     if (w->n)
-        hearth_accel_norm(o->a, x, x, w, NULL, false, hp->norm_eps, n * each);
+        hearth_accel_norm(o->a, x, x, w, NULL, hp->layer_norm, hp->norm_eps, n * (w->k == dim ? heads : 1));
 }
 
-// Biases of queries or keys, and their norm, which stands before the rotation or behind it. rotation: what the rows are
-// still to be rotated by afterwards.
+// Of each head, without weights.
+static void norm_heads_alone(struct hearth_offload *o, const struct hearth_accel_memory *x, size_t heads,
+                             size_t dim, size_t n)
+{
+    const struct hearth_accel_weight ones = ones_of(o, dim);
+    hearth_accel_norm(o->a, x, x, &ones, NULL, false, o->s->context.hp->norm_eps, n * heads);
+}
+
+static void limit(struct hearth_offload *o, const struct hearth_accel_memory *x, size_t width, size_t n)
+{
+    const float most = o->s->context.hp->qkv_limit;
+    if (most > 0)
+        hearth_accel_limit(o->a, x, most, width, n);
+}
+
+// Whether queries and keys are normed behind their rotation, so that storing the keys cannot rotate them.
+static bool norms_behind(const struct hearth_hparams *hp)
+{
+    return hp->norm_behind || hp->unit_heads;
+}
+
+// Queries or keys of a layer: what hearth_heads_prepare() does, but for a rotation that is left to storing them.
 static void prepare_heads(struct hearth_offload *o, const struct hearth_offload_rows *rows,
-                          const struct hearth_accel_memory *x, int n_heads,
+                          const struct hearth_accel_memory *x, size_t heads, size_t dim,
                           const struct hearth_accel_weight *bias, const struct hearth_accel_weight *head_norm,
                           const struct hearth_accel_rotation *rotation)
 {
     const struct hearth_hparams *hp = o->s->context.hp;
-    const size_t n = (size_t)rows->n, heads = (size_t)n_heads;
+    const size_t n = (size_t)rows->n;
     hearth_accel_add_bias(o->a, x, bias, n);
-    if (hp->norm_behind && rotation->cos_sin)
-        hearth_accel_rope(o->a, x, rotation->cos_sin, heads, (size_t)hp->head_dim, rotation->n_rot,
-                          rotation->neox, n);
-    norm_heads(o, x, heads, head_norm, n);
+    limit(o, x, heads * dim, n);
+    if (!hp->norm_behind)
+        norm_heads(o, x, heads, dim, head_norm, n);
+    if (norms_behind(hp) && rotation->cos_sin)
+        hearth_accel_rope(o->a, x, rotation->cos_sin, heads, dim, rotation->n_rot, rotation->neox, n);
+    if (hp->norm_behind)
+        norm_heads(o, x, heads, dim, head_norm, n);
+    if (hp->unit_heads && rotation->cos_sin)
+        norm_heads_alone(o, x, heads, dim, n);
+}
+
+// The same of values.
+static void prepare_values(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer)
+{
+    const struct hearth_hparams *hp = o->s->context.hp;
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    const size_t n = (size_t)rows->n, heads = l->cache.n_heads_kv, dim = l->cache.dim_v;
+    hearth_accel_add_bias(o->a, &o->v, W(l, attn_v_b), n);
+    limit(o, &o->v, heads * dim, n);
+    if (hp->value_scale != 1.0f)
+        hearth_accel_scale(o->a, &o->v, hp->value_scale, heads * dim, n);
+    if (hp->value_norm)
+        norm_heads_alone(o, &o->v, heads, dim, n);
+}
+
+// All products of the layer's normed input that attention wants.
+static void project_all(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)
+{
+    const bool gated = o->s->context.hp->attn_gated;
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    const size_t n = (size_t)rows->n, dim = l->cache.dim;
+    struct hearth_accel_output out[4] = {{gated ? &rows->both : &rows->q, W(l, attn_q)},
+                                         {&o->k, W(l, attn_k)}};
+    int n_out = 2;
+    if (W(l, attn_v)->n)
+        out[n_out++] = (struct hearth_accel_output){&o->v, W(l, attn_v)};
+    if (W(l, attn_gate)->n)
+        out[n_out++] = (struct hearth_accel_output){&rows->gate, W(l, attn_gate)};
+    products(o, rows, out, n_out);
+    if (gated)
+        hearth_accel_split(o->a, &rows->q, &rows->both, l->cache.n_heads * dim, dim, n);
+    if (!W(l, attn_v)->n)
+        hearth_accel_copy(o->a, &o->v, 0, &o->k, 0, n * l->cache.n_heads_kv * dim * sizeof(float));
 }
 
 void hearth_offload_project(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)
 {
     const struct hearth_hparams *hp = o->s->context.hp;
     const struct hearth_offload_layer *l = layer_of(o, layer);
-    struct hearth_accel_rotation rotation = {rotation_of(o, layer, rows), (size_t)hp->n_rot,
+    const size_t dim = l->cache.dim, heads = l->cache.n_heads;
+    struct hearth_accel_rotation rotation = {rotation_of(o, layer, rows), (size_t)hearth_n_rot_of(hp, layer),
                                              hp->positions == HEARTH_POS_ROPE_NEOX};
     norm(o, W(l, attn_norm), W(l, attn_norm_b), rows);
-    products(o, rows,
-             (const struct hearth_accel_output[]){
-                 {&rows->q, W(l, attn_q)}, {&o->k, W(l, attn_k)}, {&o->v, W(l, attn_v)}},
-             3);
-    prepare_heads(o, rows, &rows->q, hp->n_head, W(l, attn_q_b), W(l, attn_q_norm), &rotation);
-    prepare_heads(o, rows, &o->k, hp->n_head_kv, W(l, attn_k_b), W(l, attn_k_norm), &rotation);
-    hearth_accel_add_bias(o->a, &o->v, W(l, attn_v_b), (size_t)rows->n);
-    if (hp->norm_behind)
+    project_all(o, rows, layer);
+    prepare_heads(o, rows, &rows->q, heads, dim, W(l, attn_q_b), W(l, attn_q_norm), &rotation);
+    prepare_heads(o, rows, &o->k, l->cache.n_heads_kv, dim, W(l, attn_k_b), W(l, attn_k_norm), &rotation);
+    prepare_values(o, rows, layer);
+    if (norms_behind(hp))
         rotation.cos_sin = NULL;
     hearth_accel_store(o->a, &l->cache, &rows->copy, &rows->q, &o->k, &o->v, rotation,
                        (struct hearth_accel_places){&rows->places, &o->pages}, (size_t)rows->n);
+    if (hearth_heads_do_grow(hp, layer))
+        hearth_accel_scale_rows(o->a, &rows->q, &rows->growth, heads * dim, (size_t)rows->n);
+}
+
+// Attention's output times what gates it.
+static void open_gates(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer)
+{
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    const size_t n = (size_t)rows->n, width = l->cache.n_heads * l->cache.dim_v;
+    if (o->s->context.hp->attn_gated)
+        hearth_accel_gate_beside(o->a, &o->out, &rows->both, width, l->cache.dim_v, n);
+    if (W(l, attn_gate)->n)
+        hearth_accel_gate(o->a, &o->out, &rows->gate, width, width / W(l, attn_gate)->n, n);
 }
 
 // Attention and its output's product, to `out`, or added to it; without the bias.
@@ -150,6 +228,7 @@ static void attend(struct hearth_offload *o, const struct hearth_offload_rows *r
     hearth_accel_attend(o->a, &l->cache, &o->out, &rows->q,
                         (struct hearth_accel_places){&rows->places, &o->pages}, W(l, attn_sinks), &how,
                         rows->is_prompt, ranges, &o->shares, (size_t)rows->n);
+    open_gates(o, rows, layer);
     quantize(o, &o->out, W(l, attn_out)->k, rows);
     if (adds)
         product_add(o, rows, out, W(l, attn_out), &o->out);
@@ -231,7 +310,7 @@ static void feed_forward(struct hearth_offload *o, const struct hearth_offload_r
     const struct hearth_session *s = o->s;
     const struct hearth_offload_layer *l = layer_of(o, layer);
     const size_t n = (size_t)rows->n, n_embd = (size_t)s->context.hp->n_embd;
-    const size_t n_ff = (size_t)hearth_ffn_neurons(s->context.hp);
+    const size_t n_ff = (size_t)hearth_ffn_neurons_of(s->context.hp, layer);
     const bool by_neuron = !rows->is_prompt && hearth_sparse_mode_layer(&s->mode, s->context.hp,
                                                                         &s->model->weights.layers[layer]);
     const bool asks = by_neuron && W(l, pred_fc1)->n;
@@ -306,4 +385,6 @@ void hearth_offload_finish(struct hearth_offload *o, struct hearth_offload_rows 
         add(o, rows, &rows->branch, W(l, attn_out_b), W(l, attn_post_norm));
     if (!alone)
         add(o, rows, &o->h, W(l, ffn_down_b), W(l, ffn_post_norm));
+    hearth_accel_scale_by(o->a, &rows->x, W(l, output_scale), (size_t)o->s->context.hp->n_embd,
+                          (size_t)rows->n);
 }

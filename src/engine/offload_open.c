@@ -26,16 +26,16 @@
 
 // Those of attention come first.
 #define ROLE(name) (offsetof(struct hearth_layer, name) / sizeof(struct hearth_weight))
-static const size_t roles[] = {
-    ROLE(attn_norm),  ROLE(attn_norm_b), ROLE(attn_q),     ROLE(attn_k),         ROLE(attn_v),
-    ROLE(attn_q_b),   ROLE(attn_k_b),    ROLE(attn_v_b),   ROLE(attn_q_norm),    ROLE(attn_k_norm),
-    ROLE(attn_sinks), ROLE(attn_out),    ROLE(attn_out_b), ROLE(attn_post_norm), ROLE(ffn_post_norm),
-    ROLE(ffn_norm),   ROLE(ffn_norm_b),  ROLE(ffn_gate),   ROLE(ffn_up),         ROLE(ffn_down),
-    ROLE(ffn_gate_b), ROLE(ffn_up_b),    ROLE(ffn_down_b), ROLE(ffn_down_t),     ROLE(ffn_linear),
-};
+static const size_t roles[] = {ROLE(attn_norm),  ROLE(attn_norm_b), ROLE(attn_q),         ROLE(attn_k),
+                               ROLE(attn_v),     ROLE(attn_gate),   ROLE(attn_q_b),       ROLE(attn_k_b),
+                               ROLE(attn_v_b),   ROLE(attn_q_norm), ROLE(attn_k_norm),    ROLE(attn_sinks),
+                               ROLE(attn_out),   ROLE(attn_out_b),  ROLE(attn_post_norm), ROLE(ffn_post_norm),
+                               ROLE(ffn_norm),   ROLE(ffn_norm_b),  ROLE(ffn_gate),       ROLE(ffn_up),
+                               ROLE(ffn_down),   ROLE(ffn_gate_b),  ROLE(ffn_up_b),       ROLE(ffn_down_b),
+                               ROLE(ffn_down_t), ROLE(ffn_linear),  ROLE(output_scale)};
 
 #define N_ROLES     (sizeof roles / sizeof *roles)
-#define N_ATTENTION 14
+#define N_ATTENTION 15
 
 static const size_t predictor_roles[] = {ROLE(pred_fc1), ROLE(pred_fc2)};
 
@@ -44,12 +44,18 @@ static const size_t shared_roles[] = {ROLE(ffn_norm), ROLE(ffn_norm_b), ROLE(ffn
                                       ROLE(ffn_up_shared), ROLE(ffn_down_shared)};
 #undef ROLE
 
-// Whether devices that have a layer's attention have the expert that all tokens use, too: not one that a router weighs.
+// Whether devices that have a layer's attention have the expert that all tokens use, too: not one that a router weighs,
+// nor one without gates or with limits of these.
 static bool shares_expert(const struct hearth_session *s)
 {
-    const struct hearth_model *m = s->model;
-    return m->hp.n_expert && m->hp.n_ff_shared &&
-           !hearth_has(&m->weights.layers[m->hp.n_layer - 1].ffn_router_shared);
+    const struct hearth_hparams *hp = &s->model->hp;
+    const struct hearth_layer *layers = s->model->weights.layers;
+    bool shares = hp->n_expert && hp->n_ff_shared;
+    for (int i = 0; i < hp->n_layer && shares; i++)
+        shares = !hearth_has_experts(hp, i) ||
+                 (hearth_has(&layers[i].ffn_gate_shared) && !hearth_has(&layers[i].ffn_router_shared) &&
+                  hearth_limit_of(hp, i, false).at == 0.0f);
+    return shares;
 }
 
 // The layer's weights that a device has: places in struct hearth_layer. Returns how many.
@@ -71,54 +77,24 @@ static const struct hearth_weight *weight_of(const struct hearth_session *s, int
     return (const struct hearth_weight *)(const void *)&s->model->weights.layers[layer] + role;
 }
 
-// Whether devices know all that the model's layers keep and do, or their attention does, where they have experts.
-static bool knows_model(const struct hearth_session *s)
-{
-    const struct hearth_hparams *hp = &s->model->hp;
-    const struct hearth_kv *kv = &s->kv;
-    const struct hearth_layer *first = &s->model->weights.layers[0];
-    const bool norms_more = (hp->layer_norm && hearth_has(&first->attn_q_norm)) ||
-                            hearth_has(&first->attn_inner_norm) || hearth_has(&first->ffn_inner_norm);
-    return !(hp->n_expert && hp->parallel) && !hp->attn_gated && !hp->gates_apart && !norms_more &&
-           hp->score_cap == 0.0f && !s->model->xielu && hp->value_scale == 1.0f && hp->normed_scale == 0.0f &&
-           hp->qkv_limit == 0.0f && !hp->chunked && !hp->unit_heads && !hp->unit_norms &&
-           !hearth_heads_differ(hp) && !hp->uneven && !hp->value_norm && hp->q_growth == 0.0f &&
-           !hearth_has_states(hp) && !hp->streams.n && !hearth_values_in_keys(hp) && !hp->chooser.block &&
-           hp->head_dim == hp->value_dim && hp->head_dim <= HEARTH_ACCEL_MAX_DIM &&
-           (kv->type_k == HEARTH_TYPE_F16 || kv->type_k == HEARTH_TYPE_F32) &&
-           (kv->type_v == HEARTH_TYPE_F16 || kv->type_v == HEARTH_TYPE_F32);
-}
-
-static uint64_t cache_bytes(const struct hearth_session *s)
-{
-    return (uint64_t)s->kv.n_pages * (uint64_t)s->kv.heads[0].n * s->kv.heads[0].bytes;
-}
-
-// A layer's part of the cache, without its pages.
-static struct hearth_accel_cache empty_cache(const struct hearth_session *s)
-{
-    const struct hearth_hparams *hp = &s->model->hp;
-    return (struct hearth_accel_cache){.type_k = s->kv.type_k,
-                                       .type_v = s->kv.type_v,
-                                       .n_heads = (size_t)hp->n_head,
-                                       .n_heads_kv = (size_t)hp->n_head_kv,
-                                       .dim = (size_t)hp->head_dim,
-                                       .dim_v = (size_t)hp->value_dim};
-}
-
-// Of a device's memory, with the layer's part of the cache; 0: devices do not know a weight of it.
-static uint64_t layer_bytes(const struct hearth_session *s, int layer)
+// Of a device's memory, with the layer's part of the cache; 0 where it has nothing there. False: devices do not know it.
+static bool layer_bytes(const struct hearth_session *s, int layer, uint64_t *bytes)
 {
     size_t list[N_ROLES + 2], n = list_roles(s, list);
-    uint64_t bytes = cache_bytes(s);
+    *bytes = 0;
+    if (!hearth_offload_knows(s, layer))
+        return false;
+    if (!hearth_attends(&s->model->hp, layer))
+        return true;
+    *bytes = hearth_offload_cache_bytes(s, layer);
     for (size_t i = 0; i < n; i++) {
         const struct hearth_weight *w = weight_of(s, layer, list[i]);
         const uint64_t own = hearth_has(w) ? hearth_accel_weight_bytes(w->type, w->k, w->n) : 0;
         if (hearth_has(w) && !own)
-            return 0;
-        bytes += own;
+            return false;
+        *bytes += own;
     }
-    return bytes;
+    return true;
 }
 
 // Whether each part of the weight is within one piece of the device's memory.
@@ -135,8 +111,9 @@ static bool is_within_piece(const struct hearth_offload *o, const struct hearth_
 static bool is_layer_within(const struct hearth_offload *o, int layer)
 {
     size_t list[N_ROLES + 2], n = list_roles(o->s, list);
-    bool is = cache_bytes(o->s) <= o->largest;
-    for (size_t i = 0; i < n && is; i++) {
+    const bool attends = hearth_attends(&o->s->model->hp, layer);
+    bool is = !attends || hearth_offload_cache_bytes(o->s, layer) <= o->largest;
+    for (size_t i = 0; i < n && is && attends; i++) {
         const struct hearth_weight *w = weight_of(o->s, layer, list[i]);
         is = !hearth_has(w) || is_within_piece(o, w);
     }
@@ -159,8 +136,10 @@ static int open_layer(struct hearth_offload *o, struct hearth_offload_layer *l, 
     const struct hearth_session *s = o->s;
     size_t list[N_ROLES + 2], n = list_roles(s, list);
     int rc = HEARTH_OK;
-    l->cache = empty_cache(s);
-    l->cache.pages = hearth_accel_alloc(o->a, (size_t)cache_bytes(s));
+    if (!hearth_attends(&s->model->hp, layer))
+        return HEARTH_OK;
+    l->cache = hearth_offload_cache(s, layer);
+    l->cache.pages = hearth_accel_alloc(o->a, (size_t)hearth_offload_cache_bytes(s, layer));
     const struct hearth_weight *now = hearth_layer_weights(&s->context.weights->layers[layer]);
     for (size_t i = 0; i < n && !rc && !hearth_accel_has_failed(o->a); i++) {
         const struct hearth_weight *w = weight_of(s, layer, list[i]);
@@ -179,12 +158,16 @@ static void each_rows_buffer(struct hearth_offload *o, struct hearth_offload_row
                              buffer_fn fn, void *arg)
 {
     const struct hearth_hparams *hp = &o->s->model->hp;
-    const uint64_t f32 = sizeof(float), embd = (uint64_t)hp->n_embd * f32, rot = (uint64_t)hp->n_rot * f32;
+    const uint64_t f32 = sizeof(float), embd = (uint64_t)hp->n_embd * f32,
+                   q = (uint64_t)hearth_q_most(hp) * f32;
     fn(arg, &r->x, n * embd);
-    fn(arg, &r->q, n * (uint64_t)(hp->n_head * hp->head_dim) * f32);
+    fn(arg, &r->q, n * q);
+    fn(arg, &r->both, hp->attn_gated ? n * 2 * q : 0);
+    fn(arg, &r->gate, hp->gates_apart ? n * q : 0);
+    fn(arg, &r->growth, hp->q_growth != 0.0f ? n * f32 : 0);
     fn(arg, &r->branch, hp->parallel || hp->has_linear || shares_expert(o->s) ? n * embd : 0);
-    fn(arg, &r->cos_sin, n * rot);
-    fn(arg, &r->cos_sin_window, hp->rope_theta_window > 0 ? n * rot : 0);
+    fn(arg, &r->cos_sin, n * (uint64_t)hp->n_rot * f32);
+    fn(arg, &r->cos_sin_window, hp->rope_theta_window > 0 ? n * (uint64_t)hp->n_rot_window * f32 : 0);
     fn(arg, &r->places, n * 2 * sizeof(int32_t));
     fn(arg, &r->copy, n * o->copy_row);
 }
@@ -201,8 +184,10 @@ static void each_buffer(struct hearth_offload *o, uint64_t cap, buffer_fn fn, vo
     const uint64_t f32 = sizeof(float), steps = (uint64_t)s->limits.max_steps, n = larger(cap, steps);
     const uint64_t embd = (uint64_t)hp->n_embd,
                    ff = hp->n_expert ? (uint64_t)hp->n_ff_shared : (uint64_t)hearth_ffn_neurons(hp);
-    const uint64_t q = (uint64_t)hp->n_head * (uint64_t)hp->head_dim,
-                   kv = (uint64_t)hp->n_head_kv * (uint64_t)hp->head_dim;
+    const uint64_t dim = larger((uint64_t)hearth_head_dim_most(hp),
+                                larger((uint64_t)hp->value_dim, (uint64_t)hp->value_dim_window));
+    const uint64_t heads = (uint64_t)hearth_n_head_most(hp), q = heads * dim,
+                   kv = larger((uint64_t)hp->n_head_kv, (uint64_t)hp->n_head_kv_window) * dim;
     const bool whole = !hp->n_expert;
     const uint64_t rank = whole ? hearth_sparse_mode_rank(&s->mode, s->model) : 0;
     const uint64_t widest = larger(larger(embd, ff), larger(q, rank));
@@ -220,8 +205,8 @@ static void each_buffer(struct hearth_offload *o, uint64_t cap, buffer_fn fn, vo
     fn(arg, &o->mask, whole ? steps * ff : 0);
     fn(arg, &o->rank, steps * rank * f32);
     fn(arg, &o->parts, whole ? steps * hearth_cluster_count((size_t)ff) * embd * f32 : 0);
-    fn(arg, &o->shares,
-       ranges > 1 ? steps * ranges * (uint64_t)hp->n_head * (uint64_t)(hp->head_dim + 2) * f32 : 0);
+    fn(arg, &o->shares, ranges > 1 ? steps * ranges * heads * (dim + 2) * f32 : 0);
+    fn(arg, &o->ones, larger(embd, dim) * f32);
     fn(arg, &o->pages, o->max_pages * sizeof(int32_t));
     for (int i = 0; i < 2; i++)
         fn(arg, &o->seen[i], previous ? steps * embd * f32 : 0);
@@ -264,6 +249,19 @@ static void close_workspace(struct hearth_offload *o)
     o->shared_copy = NULL;
 }
 
+static int fill_ones(struct hearth_offload *o, struct hearth_error *err)
+{
+    const size_t n = o->ones.size / sizeof(float);
+    float *ones = hearth_calloc(n, sizeof *ones);
+    if (!ones)
+        return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device's tables");
+    for (size_t i = 0; i < n; i++)
+        ones[i] = 1.0f;
+    hearth_accel_write(o->a, &o->ones, 0, ones, n * sizeof *ones);
+    free(ones);
+    return HEARTH_OK;
+}
+
 // As many rows of a prompt as there is room for: a quarter of the memory at most. Returns the bytes of all; 0: there is
 // no room.
 static uint64_t size_workspace(struct hearth_offload *o, uint64_t vram)
@@ -288,6 +286,7 @@ static int take_tables(struct hearth_offload *o, struct hearth_error *err)
     o->copy[0] = hearth_accel_alloc_host(o->a, rows * o->copy_row);
     o->copy[1] = hearth_accel_alloc_host(o->a, rows * o->copy_row);
     o->places = hearth_calloc(rows, 2 * sizeof *o->places);
+    o->growth = hearth_calloc(rows, sizeof *o->growth);
     o->page_numbers = hearth_calloc(o->max_pages, sizeof *o->page_numbers);
     o->births = hearth_calloc(pages, sizeof *o->births);
     o->known = hearth_calloc(pages, sizeof *o->known);
@@ -297,12 +296,34 @@ static int take_tables(struct hearth_offload *o, struct hearth_error *err)
         o->shared_copy = hearth_accel_alloc_host(o->a, (size_t)o->s->limits.max_rows *
                                                            (size_t)o->s->model->hp.n_embd * sizeof(float));
     return (o->shared_copy || !shares_expert(o->s)) && o->seen_copy && o->copy[0] && o->copy[1] &&
-                   o->places && o->page_numbers && o->births && o->known
+                   o->places && o->growth && o->page_numbers && o->births && o->known
                ? HEARTH_OK
                : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device's tables");
 }
 
 // ---- placing
+
+// Layers of which nothing is here are neither the first nor the last one.
+static void drop_idle(struct hearth_offload *o)
+{
+    const struct hearth_hparams *hp = &o->s->model->hp;
+    int n = 0;
+    while (o->end > o->first && !hearth_attends(hp, o->end - 1))
+        o->end--;
+    while (o->first + n < o->end && !hearth_attends(hp, o->first + n))
+        n++;
+    o->first += n;
+    memmove(o->layers, o->layers + n, (size_t)(o->end - o->first) * sizeof *o->layers);
+    memset(o->layers + (o->end - o->first), 0, (size_t)n * sizeof *o->layers); // closed once
+}
+
+int hearth_offload_attention(const struct hearth_offload *o)
+{
+    int n = 0;
+    for (int layer = o->first; layer < o->end && o->attention; layer++)
+        n += hearth_attends(&o->s->model->hp, layer);
+    return n;
+}
 
 // Layers [from, o->end), as far as there is room: the last ones of them.
 static int place_layers(struct hearth_offload *o, int from, uint64_t room, struct hearth_error *err)
@@ -313,8 +334,7 @@ static int place_layers(struct hearth_offload *o, int from, uint64_t room, struc
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device's layers");
     int first = end;
     for (uint64_t bytes; first > from; first--) {
-        bytes = layer_bytes(o->s, first - 1);
-        if (!bytes || bytes > room || !is_layer_within(o, first - 1))
+        if (!layer_bytes(o->s, first - 1, &bytes) || bytes > room || !is_layer_within(o, first - 1))
             break;
         room -= bytes;
     }
@@ -332,6 +352,7 @@ static int place_layers(struct hearth_offload *o, int from, uint64_t room, struc
         }
         o->first = layer;
     }
+    drop_idle(o);
     return HEARTH_OK;
 }
 
@@ -341,8 +362,7 @@ static int count_layers(const struct hearth_offload *o, uint64_t room, int most,
     const int n_layer = o->s->model->hp.n_layer;
     int n = 0;
     for (uint64_t bytes; n < most && is_layer_within(o, n_layer - n - 1); n++) {
-        bytes = layer_bytes(o->s, n_layer - n - 1);
-        if (!bytes || bytes > room)
+        if (!layer_bytes(o->s, n_layer - n - 1, &bytes) || bytes > room)
             break;
         room -= bytes;
     }
@@ -360,11 +380,13 @@ static int most_layers(const struct hearth_offload *o, const struct hearth_offlo
 static struct hearth_through_setup through_setup(const struct hearth_offload *o,
                                                  const struct hearth_offload_params *p)
 {
+    uint64_t bytes = 0;
+    for (int layer = 0; layer < o->s->model->hp.n_layer; layer++)
+        bytes = larger(bytes, hearth_offload_cache_bytes(o->s, layer));
     return (struct hearth_through_setup){.roles = roles,
                                          .n_roles = N_ROLES,
                                          .max_pages = o->max_pages,
-                                         .cache = empty_cache(o->s),
-                                         .cache_bytes = cache_bytes(o->s),
+                                         .cache_bytes = bytes,
                                          .n_layers = o->s->model->hp.n_layer,
                                          .always = p->prompts == HEARTH_DEVICE_PROMPTS_ALWAYS};
 }
@@ -377,7 +399,10 @@ static uint64_t room_for_through(const struct hearth_offload *o, const struct he
     const struct hearth_through_setup setup = through_setup(o, p);
     const int n_layer = o->s->model->hp.n_layer, most = most_layers(o, p);
     uint64_t left;
-    if (p->prompts == HEARTH_DEVICE_PROMPTS_NEVER || o->attention)
+    bool knows = p->prompts != HEARTH_DEVICE_PROMPTS_NEVER && !o->attention;
+    for (int layer = 0; layer < n_layer && knows; layer++)
+        knows = hearth_offload_knows(o->s, layer);
+    if (!knows)
         return 0;
     const int n = count_layers(o, room, most, &left);
     const uint64_t bytes = hearth_through_bytes(o->s, &setup, o->largest);
@@ -449,17 +474,19 @@ static int least_layer(const struct hearth_session *s, int most)
 {
     const int n_layer = s->model->hp.n_layer;
     int least = n_layer;
-    while (least > 0 && (most == HEARTH_OFFLOAD_ALL || n_layer - least < most) && layer_bytes(s, least - 1))
+    uint64_t bytes;
+    while (least > 0 && (most == HEARTH_OFFLOAD_ALL || n_layer - least < most) &&
+           layer_bytes(s, least - 1, &bytes))
         least--;
     return least;
 }
 
-// Of a layer from `least` on, about.
+// Of a layer from `least` on, about; 0: they have nothing that could be there.
 static uint64_t mean_bytes(const struct hearth_session *s, int least)
 {
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, own;
     for (int layer = least; layer < s->model->hp.n_layer; layer++)
-        bytes += layer_bytes(s, layer);
+        bytes += layer_bytes(s, layer, &own) ? own : 0;
     const uint64_t n = (uint64_t)(s->model->hp.n_layer - least);
     return (bytes + n - 1) / n;
 }
@@ -503,11 +530,11 @@ static int divide_layers(struct hearth_offload *const *devices, int n, const str
                          struct hearth_error *err)
 {
     const struct hearth_session *s = devices[0]->s;
-    const int n_layer = s->model->hp.n_layer, least = knows_model(s) ? least_layer(s, p->layers) : n_layer;
+    const int n_layer = s->model->hp.n_layer, least = least_layer(s, p->layers);
     struct hearth_offload_side sides[HEARTH_ACCEL_MOST] = {0};
-    if (least == n_layer)
+    const uint64_t bytes = least < n_layer ? mean_bytes(s, least) : 0;
+    if (!bytes)
         return HEARTH_OK;
-    const uint64_t bytes = mean_bytes(s, least);
     for (int i = 0; i < p->n_shares; i++)
         sides[i].share = p->shares[i];
     // With experts the head is there already.
@@ -525,8 +552,10 @@ static int divide_layers(struct hearth_offload *const *devices, int n, const str
         if (!rc)
             each_buffer(o, (uint64_t)o->rows[0].cap, take_buffer, o);
         if (!rc)
+            rc = fill_ones(o, err);
+        if (!rc)
             rc = place_all_layers(o, p, n == 1, from, sides[i].room, err);
-        if (o->first == end && !o->through) // the head and hot neurons can use the room
+        if (o->first == o->end && !o->through) // the head and hot neurons can use the room
             close_workspace(o);
     }
     return rc;
@@ -612,10 +641,11 @@ static bool uses_hot(const struct hearth_offload_params *p)
 static uint64_t bytes_of_attention(struct hearth_offload *o, const struct hearth_offload_params *p,
                                    uint64_t room, int *layers)
 {
-    const uint64_t workspace = knows_model(o->s) ? size_workspace(o, room) : 0;
+    const bool knows = hearth_offload_knows(o->s, o->s->model->hp.n_layer - 1);
+    const uint64_t workspace = knows ? size_workspace(o, room) : 0;
     uint64_t left;
     *layers = workspace ? count_layers(o, room - workspace, most_layers(o, p), &left) : 0;
-    return *layers ? room - left : 0;
+    return *layers && left < room - workspace ? room - left : 0;
 }
 
 // What experts that pass through it take.
@@ -709,6 +739,11 @@ static void choose_vram(struct hearth_offload *first, const struct hearth_offloa
     }
 }
 
+static size_t row_of(const struct hearth_kv_heads *heads)
+{
+    return (size_t)heads->n * (heads->row_k + heads->row_v);
+}
+
 // What follows from the session and the device.
 static struct hearth_offload begin(const struct hearth_session *s, const struct hearth_accel_info *info)
 {
@@ -719,7 +754,8 @@ static struct hearth_offload begin(const struct hearth_session *s, const struct 
         .end = s->model->hp.n_layer,
         .attention = s->model->hp.n_expert != 0,
         .rows = {{.is_prompt = true}},
-        .copy_row = (size_t)s->kv.heads[0].n * (s->kv.heads[0].row_k + s->kv.heads[0].row_v),
+        .copy_row = row_of(&s->kv.heads[0]) > row_of(&s->kv.heads[1]) ? row_of(&s->kv.heads[0])
+                                                                      : row_of(&s->kv.heads[1]),
         .max_pages = (size_t)s->limits.max_seqs * (size_t)s->kv.pages_per_seq,
     };
 }
@@ -828,7 +864,8 @@ static void foresee(struct hearth_offload *o, const struct hearth_offload_params
     out->vram = vram;
     if (s->model->adapters || s->model->n_scales)
         return;
-    const uint64_t workspace = !o->attention && knows_model(s) ? size_workspace(o, vram) : 0;
+    const uint64_t workspace =
+        !o->attention && hearth_offload_knows(s, n_layer - 1) ? size_workspace(o, vram) : 0;
     if (workspace && p->layers != 0) {
         const uint64_t room = vram - workspace, through = room_for_through(o, p, room);
         uint64_t left;
@@ -845,8 +882,12 @@ static void foresee(struct hearth_offload *o, const struct hearth_offload_params
         out->through |= passing > 0;
         out->bytes += passing;
     }
-    if (o->attention)
-        out->bytes += bytes_of_attention(o, p, vram - out->bytes, &out->attention);
+    if (o->attention) {
+        int layers;
+        out->bytes += bytes_of_attention(o, p, vram - out->bytes, &layers);
+        for (int layer = n_layer - layers; layer < n_layer; layer++)
+            out->attention += hearth_attends(&s->model->hp, layer);
+    }
     out->hot = uses_hot(p);
     if (out->hot)
         out->neurons = hearth_hot_count(s, n_layer - out->layers, vram - out->bytes);
@@ -905,6 +946,7 @@ static void close_device(struct hearth_offload *o)
     }
     free(o->layers);
     free(o->places);
+    free(o->growth);
     free(o->page_numbers);
     free(o->births);
     free(o->known);

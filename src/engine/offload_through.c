@@ -84,11 +84,15 @@ static void bring_ffn(struct hearth_through *t, struct hearth_offload_layer *l, 
     }
 }
 
-// Keys and values of the positions before.
+// Keys and values of the positions before; the stage's part of the cache becomes the layer's.
 static void bring_pages(struct hearth_through *t, struct hearth_offload_layer *l, int layer)
 {
     const struct hearth_kv *kv = &t->s->kv;
-    const size_t size = (size_t)kv->heads[0].n * kv->heads[0].bytes;
+    const struct hearth_kv_heads *heads = hearth_kv_heads_of(kv, layer);
+    const struct hearth_accel_memory pages = l->cache.pages;
+    const size_t size = (size_t)heads->n * heads->bytes;
+    l->cache = hearth_offload_cache(t->s, layer);
+    l->cache.pages = pages;
     for (size_t i = 0; i < t->n_before; i++) {
         uint8_t *bytes = hearth_kv_pin(kv, t->before[i]);
         hearth_through_pieces_bytes(&t->pieces, &l->cache.pages, (size_t)t->before[i] * size,
@@ -163,7 +167,6 @@ uint64_t hearth_through_bytes(const struct hearth_session *s, const struct heart
 static void take_stage(struct hearth_through *t, struct hearth_offload_layer *l,
                        const struct hearth_through_setup *setup)
 {
-    l->cache = setup->cache;
     l->cache.pages = hearth_accel_alloc(t->a, (size_t)setup->cache_bytes);
     for (size_t i = 0; i < setup->n_roles; i++) {
         size_t most[HEARTH_ACCEL_WEIGHT_PARTS];

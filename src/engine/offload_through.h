@@ -34,8 +34,7 @@ struct hearth_through {
 struct hearth_through_setup {
     const size_t *roles; // [n_roles] that prompts use; outlives it all
     size_t n_roles, max_pages;
-    struct hearth_accel_cache cache; // of a layer, without pages
-    uint64_t cache_bytes;
+    uint64_t cache_bytes; // of a layer's part of the cache, at most
     int n_layers;
     bool always;
 };

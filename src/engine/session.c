@@ -820,7 +820,7 @@ int hearth_session_device_stats_at(const struct hearth_session *session, int ind
                                              .backend = hearth_accel_describe(o->a)->backend,
                                              .works = o->works,
                                              .layers = o->attention ? 0 : o->end - o->first,
-                                             .attention = o->attention ? o->end - o->first : 0,
+                                             .attention = hearth_offload_attention(o),
                                              .head = o->head,
                                              .neurons = o->hot ? o->hot->neurons : 0,
                                              .bytes = a.bytes,

@@ -55,11 +55,14 @@ static void test_golden(void **state)
     (void)state;
     need_device();
     static const char *const names[] = {
-        "models/drelu.Q4_0",   "models/falcon-7b.F16",       "models/falcon-40b.Q8_0", "models/gemma3.Q4_0",
-        "models/qwen3.Q8_0",   "models/phi3.Q8_0",           "models/glm4.Q8_0",       "models/hunyuan.Q8_0",
-        "models/smollm3.Q8_0", "models/jump.Q4_0",           "models/jump.Q8_0",       "models/cohere2.Q8_0",
-        "models/olmo3.Q8_0",   "models/exaone4-hybrid.Q8_0", "models/nemotron.Q8_0",   "models/phi2.Q8_0",
-        "models/gptneox.Q8_0", "models/stablelm.Q8_0"};
+        "models/drelu.Q4_0",        "models/falcon-7b.F16",       "models/falcon-40b.Q8_0",
+        "models/gemma3.Q4_0",       "models/qwen3.Q8_0",          "models/phi3.Q8_0",
+        "models/glm4.Q8_0",         "models/hunyuan.Q8_0",        "models/smollm3.Q8_0",
+        "models/jump.Q4_0",         "models/jump.Q8_0",           "models/cohere2.Q8_0",
+        "models/olmo3.Q8_0",        "models/exaone4-hybrid.Q8_0", "models/nemotron.Q8_0",
+        "models/phi2.Q8_0",         "models/gptneox.Q8_0",        "models/stablelm.Q8_0",
+        "models/gemma4.Q4_0",       "models/mistral3.Q8_0",       "models/gemma2.Q8_0",
+        "models/stablelm-12b.Q8_0", "models/olmo.Q8_0",           "models/command-r-plus.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
         check_file(path, (struct way){.n_threads = 1, .sparsity = HEARTH_SPARSITY_AUTO});
@@ -95,10 +98,9 @@ static void test_head_alone(void **state)
     (void)state;
     need_device();
     static const char *const names[] = {
-        "models/gemma4.Q4_0",       "models/gemma3n.Q8_0", "models/qwen35.Q8_0",   "models/mistral3.Q8_0",
-        "models/laguna.Q8_0",       "models/mimo2.Q8_0",   "models/qwen4exp.Q8_0", "models/gemma2.Q8_0",
-        "models/stablelm-12b.Q8_0", "models/llama4.Q8_0",  "models/apertus.Q8_0",  "models/deepseek-v4.Q8_0",
-        "models/minimax-m3.Q8_0",   "models/olmo.Q8_0",    "models/bitnet.Q8_0",   "models/deci.Q8_0"};
+        "models/gemma3n.Q8_0",    "models/gemma4-e.Q8_0",     "models/laguna.Q8_0",
+        "models/qwen4exp.Q8_0",   "models/apertus.Q8_0",      "models/deepseek-v4.Q8_0",
+        "models/minimax-m3.Q8_0", "models/minimax-text.Q8_0", "models/falcon-h.Q8_0", "models/bitnet.Q8_0", "models/deci.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
         const struct way way = {.n_threads = 1};
@@ -111,6 +113,31 @@ static void test_head_alone(void **state)
     float *want = evaluate_alone(path, &way);
     check_device(path, way, want, 0, true);
     free(want);
+}
+
+// Models of which some layers are recurrent: a device has those behind the last one of these.
+static void test_behind_recurrent(void **state)
+{
+    (void)state;
+    need_device();
+    static const char *const names[] = {"models/qwen35.Q8_0", "models/lfm2.Q8_0", "models/nemotron-h.Q8_0",
+                                        "models/granite-hybrid.Q8_0"};
+    int most = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *path = golden(names[i]);
+        const struct way way = {.n_threads = 1};
+        struct opened o = open_way(path, &way);
+        const struct hearth_hparams *hp = &o.model->hp;
+        int n = 0;
+        while (hearth_attends(hp, hp->n_layer - 1 - n) && hearth_feeds(hp, hp->n_layer - 1 - n))
+            n++;
+        close_opened(&o);
+        float *want = evaluate_alone(path, &way);
+        check_device(path, way, want, n, true);
+        free(want);
+        most = n > most ? n : most;
+    }
+    assert_true(most > 0);
 }
 
 // Weights that stream: those of the device are read once, and no more.
@@ -500,6 +527,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_caches),
         cmocka_unit_test(test_sparse),
         cmocka_unit_test(test_head_alone),
+        cmocka_unit_test(test_behind_recurrent),
         cmocka_unit_test(test_streams),
         cmocka_unit_test(test_small),
         cmocka_unit_test(test_parts),

@@ -11,12 +11,29 @@
 // Tokens that evaluate() has in all.
 enum { N_TOKENS = N_PROMPT + 5 + 21 + N_STEPS * (1 + N_SEQS) + 1 };
 
+// Layers from this one on that attend.
+static int n_attending(const struct opened *o, int first)
+{
+    int n = 0;
+    for (int layer = first; layer < o->model->hp.n_layer; layer++)
+        n += hearth_attends(&o->model->hp, layer);
+    return n;
+}
+
 // Rows of experts that all tokens use, in the layers that are there.
 static uint64_t shared_rows(const struct opened *o, const struct hearth_device_stats *d)
 {
     const struct hearth_hparams *hp = &o->model->hp;
-    const int first = d->first_layer > hp->n_dense ? d->first_layer : hp->n_dense;
-    return hp->n_ff_shared ? (uint64_t)(hp->n_layer - first) * N_TOKENS : 0;
+    uint64_t rows = 0;
+    for (int layer = d->first_layer; layer < hp->n_layer; layer++) {
+        const struct hearth_layer *l = &o->model->weights.layers[layer];
+        const bool is_weighed = hearth_has(&l->ffn_router_shared),
+                   has_gates = hearth_has(&l->ffn_gate_shared);
+        if (hp->limit_shared > 0)
+            return 0;
+        rows += hearth_attends(hp, layer) && has_gates && !is_weighed ? N_TOKENS : 0;
+    }
+    return rows;
 }
 
 static uint64_t all_shared; // such rows of all tests
@@ -30,7 +47,7 @@ static int check_there(const char *path, const struct way *way, const float *wan
     snprintf(what, sizeof what, "%s with attention of %d layers on a device of %llu bytes", path,
              before.attention, (unsigned long long)way->vram);
     assert_true(before.layers == 0 && before.attention <= o.model->hp.n_layer);
-    assert_int_equal(before.first_layer, o.model->hp.n_layer - before.attention);
+    assert_int_equal(before.attention, n_attending(&o, before.first_layer));
     assert_true(!way->vram || before.bytes <= way->vram);
     check_logits(&o, want, what);
     const struct hearth_device_stats after = device_stats_of(&o);
@@ -46,7 +63,7 @@ static int n_layers(const char *path)
 {
     struct opened o;
     open_model_of(&o, path, &(struct way){0});
-    const int n = o.model->hp.n_layer;
+    const int n = n_attending(&o, 0);
     hearth_model_close(&o.model);
     return n;
 }
@@ -74,12 +91,40 @@ static void test_golden(void **state)
         "models/mixtral.F16",       "models/gpt-oss.MXFP4",    "models/qwen3moe.Q4_0",
         "models/smallthinker.Q4_0", "models/granitemoe.Q8_0",  "models/glm4moe.Q8_0",
         "models/olmoe.Q8_0",        "models/bailing2.Q8_0",    "models/exaone-moe.Q8_0",
-        "models/ernie-moe.Q8_0",    "models/hunyuan-moe.Q8_0", "models/phimoe.Q8_0"};
+        "models/ernie-moe.Q8_0",    "models/hunyuan-moe.Q8_0", "models/phimoe.Q8_0",
+        "models/dbrx.Q8_0",         "models/gemma4-moe.Q4_0",  "models/afmoe.Q8_0",
+        "models/step35.Q8_0",       "models/mimo2.Q8_0",       "models/llama4.Q8_0",
+        "models/llama4-chunks.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
         check_file(path, (struct way){.n_threads = 1 + (int)i % 2, .sparsity = HEARTH_SPARSITY_OFF});
     }
     assert_true(all_shared > 0);
+}
+
+// Models of which only some layers attend: the others are the CPU's.
+static void test_some_attend(void **state)
+{
+    (void)state;
+    need_device();
+    static const char *const names[] = {"models/qwen35moe.Q8_0",      "models/qwen3next.Q8_0",
+                                        "models/lfm2moe.Q8_0",        "models/granite-hybrid-moe.Q8_0",
+                                        "models/nemotron-super.Q8_0", "models/nemotron-h-moe.Q8_0"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *path = golden(names[i]);
+        struct way way = {.n_threads = 1 + (int)i % 2, .sparsity = HEARTH_SPARSITY_OFF};
+        float *want = evaluate_alone(path, &way);
+        way.device = "0";
+        const int all = check_there(path, &way, want);
+        assert_int_equal(all, n_layers(path));
+        int before = 0;
+        for (way.device_layers = 1; before < all; way.device_layers++) {
+            const int n = check_there(path, &way, want);
+            assert_true(n == before || n == before + 1);
+            before = n;
+        }
+        free(want);
+    }
 }
 
 static void test_caches(void **state)
@@ -107,10 +152,9 @@ static void test_others(void **state)
 {
     (void)state;
     need_device();
-    static const char *const names[] = {"models/deepseek-v2.Q8_0",    "models/gemma4-moe.Q4_0",
-                                        "models/qwen35moe.Q8_0",      "models/gpt-oss.Q8_0",
-                                        "models/nemotron-super.Q8_0", "models/qwen4exp.Q8_0",
-                                        "models/minimax-m3.Q8_0",     "models/dbrx.Q8_0"};
+    static const char *const names[] = {"models/deepseek-v2.Q8_0", "models/laguna.Q8_0",
+                                        "models/cohere2moe.Q8_0",  "models/gpt-oss.Q8_0",
+                                        "models/qwen4exp.Q8_0",    "models/minimax-m3.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
         struct way way = {.n_threads = 1, .type_k = i == 3 ? HEARTH_KV_Q8_0 : HEARTH_KV_F16};
@@ -392,11 +436,13 @@ int main(int argc, char **argv)
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),  cmocka_unit_test(test_caches),    cmocka_unit_test(test_by_neuron),
-        cmocka_unit_test(test_others),  cmocka_unit_test(test_streams),   cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_failing), cmocka_unit_test(test_parts),     cmocka_unit_test(test_failing_open),
-        cmocka_unit_test(test_bytes),   cmocka_unit_test(test_sequences), cmocka_unit_test(test_several),
-        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_golden),  cmocka_unit_test(test_some_attend),
+        cmocka_unit_test(test_caches),  cmocka_unit_test(test_by_neuron),
+        cmocka_unit_test(test_others),  cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_sizes),   cmocka_unit_test(test_failing),
+        cmocka_unit_test(test_parts),   cmocka_unit_test(test_failing_open),
+        cmocka_unit_test(test_bytes),   cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_several), cmocka_unit_test(test_cancel),
     };
     return cmocka_run_group_tests(tests, make_folder, leave_devices);
 }

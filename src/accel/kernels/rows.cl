@@ -200,13 +200,13 @@ KERNEL add_scaled(__global float *x, const __global float *y, int n, float by)
         x[at] = fma(y[at], by, x[at]);
 }
 
-// x = x * by, or times its row's number.
-KERNEL scale(__global float *x, int n, float by, const __global float *row_by, int has_rows)
+// x = x * by, or, with is_there, times the number that is there, or that of the row.
+KERNEL scale(__global float *x, int n, float by, const __global float *there, int is_there, int is_of_row)
 {
     const int i = (int)get_group_id(0) * GROUP + ITEM;
     const size_t row = get_group_id(1);
     if (i < n)
-        x[row * (size_t)n + (size_t)i] *= has_rows ? row_by[row] : by;
+        x[row * (size_t)n + (size_t)i] *= is_there ? there[is_of_row ? row : 0] : by;
 }
 
 // x = x within -most .. most; what is not a number becomes -most.
