@@ -181,6 +181,43 @@ static const struct hearth_hf_map falcon_h1_layer[] = {
     {0},
 };
 
+// Recurrent layers with a convolution each for queries, keys and values, and attention with a latent vector.
+static const struct hearth_hf_map kimi_layer[] = {
+    NORMS,
+    IN_ATTENTION("self_attn.q_proj.weight", "attn_q.weight", HEARTH_HF_SAME),
+    IN_ATTENTION("self_attn.kv_a_proj_with_mqa.weight", "attn_kv_a_mqa.weight", HEARTH_HF_SAME),
+    IN_ATTENTION("self_attn.kv_a_layernorm.weight", "attn_kv_a_norm.weight", HEARTH_HF_SAME),
+    IN_ATTENTION("self_attn.kv_b_proj.weight", "attn_k_b.weight", HEARTH_HF_KEYS_OF_BOTH),
+    IN_ATTENTION("self_attn.kv_b_proj.weight", "attn_v_b.weight", HEARTH_HF_VALUES_OF_BOTH),
+    SAME("self_attn.o_proj.weight", "attn_output.weight"),
+    IN_RECURRENCE("self_attn.q_proj.weight", "attn_q.weight", HEARTH_HF_SAME),
+    IN_RECURRENCE("self_attn.k_proj.weight", "attn_k.weight", HEARTH_HF_SAME),
+    IN_RECURRENCE("self_attn.v_proj.weight", "attn_v.weight", HEARTH_HF_SAME),
+    IN_RECURRENCE("self_attn.q_conv1d.weight", "ssm_conv1d_q.weight", HEARTH_HF_SAME),
+    IN_RECURRENCE("self_attn.k_conv1d.weight", "ssm_conv1d_k.weight", HEARTH_HF_SAME),
+    IN_RECURRENCE("self_attn.v_conv1d.weight", "ssm_conv1d_v.weight", HEARTH_HF_SAME),
+    IN_RECURRENCE("self_attn.f_a_proj.weight", "ssm_f_a.weight", HEARTH_HF_SAME),
+    IN_RECURRENCE("self_attn.f_b_proj.weight", "ssm_f_b.weight", HEARTH_HF_SAME),
+    IN_RECURRENCE("self_attn.g_a_proj.weight", "ssm_g_a.weight", HEARTH_HF_SAME),
+    IN_RECURRENCE("self_attn.g_b_proj.weight", "ssm_g_b.weight", HEARTH_HF_SAME),
+    IN_RECURRENCE("self_attn.b_proj.weight", "ssm_beta.weight", HEARTH_HF_SAME),
+    IN_RECURRENCE("self_attn.A_log", "ssm_a", HEARTH_HF_DECAY),
+    IN_RECURRENCE("self_attn.dt_bias", "ssm_dt.bias", HEARTH_HF_SAME),
+    IN_RECURRENCE("self_attn.o_norm.weight", "ssm_norm.weight", HEARTH_HF_SAME),
+    {"mlp.gate_proj.weight", "ffn_gate.weight", HEARTH_HF_LEADING, HEARTH_HF_SAME},
+    {"mlp.up_proj.weight", "ffn_up.weight", HEARTH_HF_LEADING, HEARTH_HF_SAME},
+    {"mlp.down_proj.weight", "ffn_down.weight", HEARTH_HF_LEADING, HEARTH_HF_SAME},
+    OF_EXPERTS("block_sparse_moe.gate.weight", "ffn_gate_inp.weight", HEARTH_HF_SAME),
+    OF_EXPERTS("block_sparse_moe.gate.e_score_correction_bias", "exp_probs_b.bias", HEARTH_HF_SAME),
+    OF_EXPERTS("block_sparse_moe.experts.#.w1.weight", "ffn_gate_exps.weight", HEARTH_HF_SAME),
+    OF_EXPERTS("block_sparse_moe.experts.#.w3.weight", "ffn_up_exps.weight", HEARTH_HF_SAME),
+    OF_EXPERTS("block_sparse_moe.experts.#.w2.weight", "ffn_down_exps.weight", HEARTH_HF_SAME),
+    OF_SHARED("block_sparse_moe.shared_experts.gate_proj.weight", "ffn_gate_shexp.weight", HEARTH_HF_SAME),
+    OF_SHARED("block_sparse_moe.shared_experts.up_proj.weight", "ffn_up_shexp.weight", HEARTH_HF_SAME),
+    OF_SHARED("block_sparse_moe.shared_experts.down_proj.weight", "ffn_down_shexp.weight", HEARTH_HF_SAME),
+    {0},
+};
+
 #define NEMOTRON(name)                                                                                       \
     .arch = name, .guesses = "mtp.", .base = "backbone.", .has_scan = true, .heads_stay = true,              \
     .one_part = true, .layer_norm = true, .says_vocab = true,                                                \
@@ -210,6 +247,15 @@ const struct hearth_hf_family hearth_hf_granite_hybrid_moe = {.arch = "granitehy
                                                               .layer = granite_hybrid_moe_layer};
 
 const struct hearth_hf_family hearth_hf_families_recurrent[] = {
+    {.arch = "kimi-linear",
+     .classes = {"KimiLinearForCausalLM", "kimi_linear"},
+     .latent = true,
+     .has_kda = true,
+     .heads_stay = true,
+     .defaults = {.n_ctx = 1048576, .norm_eps = 1e-5, .n_dense = 1},
+     .globals = hearth_hf_rms_globals,
+     .layer = kimi_layer,
+     .read = hearth_hf_read_kimi_linear},
     {NEMOTRON("nemotron_h"), .classes = {"NemotronHForCausalLM", "nemotron_h"},
      .read = hearth_hf_read_nemotron_h},
     {.arch = "granitehybrid",

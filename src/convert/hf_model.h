@@ -112,6 +112,7 @@ struct hearth_hf_family {
     bool rope_partial;      // a part of each head may rotate
     bool has_delta;         // layers that are recurrent by the gated delta rule,
     bool heads_stay;        // whose heads of values are in the checkpoint's order in a GGUF, too
+    bool has_kda;           // layers that are recurrent by Kimi Delta Attention
     bool has_scan;          // layers that are recurrent by a scan (Mamba-2),
     bool beside;            // whose scan has attention beside it, in every layer
     bool one_part;          // layers are a mixer or a feed-forward part, not both

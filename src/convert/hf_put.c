@@ -130,6 +130,11 @@ static void put_no_experts(struct putting *p)
 static void put_recurrence(struct putting *p)
 {
     const struct hearth_hf_model *m = p->m;
+    if (m->family->has_kda) {
+        put_u32(p, "ssm.conv_kernel", m->n_taps);
+        put_u32(p, "kda.head_dim", m->rec_dim);
+        return;
+    }
     if (!m->family->has_delta && !m->family->has_scan) {
         put_u32(p, "shortconv.l_cache", m->n_taps);
         return;
@@ -169,7 +174,8 @@ static void put_kv_heads(struct putting *p)
     for (uint32_t i = 0; i < m->n_layer; i++)
         heads[i] = hearth_hf_listed_kv(m, i);
     put_array(p, "attention.head_count_kv",
-              by_kind || m->family->has_scan ? HEARTH_GGUF_I32 : HEARTH_GGUF_U32, heads);
+              by_kind || m->family->has_scan || m->family->has_kda ? HEARTH_GGUF_I32 : HEARTH_GGUF_U32,
+              heads);
 }
 
 static void put_neurons(struct putting *p)

@@ -474,7 +474,7 @@ int hearth_hf_read_gemma4(struct hearth_hf_model *m, struct hearth_error *err)
 // ---- latent attention
 
 // The ranks, and of heads what stays, what rotates, and values.
-static int read_latent(struct hearth_hf_model *m, struct hearth_error *err)
+int hearth_hf_read_latent(struct hearth_hf_model *m, struct hearth_error *err)
 {
     int rc = u32(m, "kv_lora_rank", true, &m->rank, err);
     if (!rc)
@@ -556,7 +556,7 @@ int hearth_hf_read_deepseek_v2(struct hearth_hf_model *m, struct hearth_error *e
     const json_t *method = json_object_get(m->config.root, "topk_method");
     m->gating = SOFTMAX;
     m->renorm = false;
-    int rc = read_latent(m, err);
+    int rc = hearth_hf_read_latent(m, err);
     if (!rc)
         rc = read_grouped(m, "softmax", err);
     if (!rc && !hearth_json_is(method, "group_limited_greedy") && m->n_group > 1)
@@ -588,7 +588,7 @@ int hearth_hf_read_glm4moe(struct hearth_hf_model *m, struct hearth_error *err)
 int hearth_hf_read_deepseek_v3(struct hearth_hf_model *m, struct hearth_error *err)
 {
     m->gating = SIGMOID;
-    int rc = read_latent(m, err);
+    int rc = hearth_hf_read_latent(m, err);
     if (!rc)
         rc = read_grouped(m, "sigmoid", err);
     if (!rc)

@@ -32,6 +32,7 @@ int hearth_hf_read_granitemoe(struct hearth_hf_model *m, struct hearth_error *er
 int hearth_hf_read_hunyuan(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_hunyuan_moe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_internlm2(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_kimi_linear(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_lfm2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_lfm2moe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_llama4(struct hearth_hf_model *m, struct hearth_error *err);
@@ -51,6 +52,9 @@ int hearth_hf_read_qwen3vl(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_qwen3vlmoe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_smollm3(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_starcoder2(struct hearth_hf_model *m, struct hearth_error *err);
+
+// Of latent attention: the ranks, and of heads what stays, what rotates, and values.
+int hearth_hf_read_latent(struct hearth_hf_model *m, struct hearth_error *err);
 
 // Families that a reader finds a model to be of, though its class is another's.
 extern const struct hearth_hf_family hearth_hf_nemotron_moe, hearth_hf_granite_attending,

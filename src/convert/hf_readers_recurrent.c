@@ -402,6 +402,102 @@ int hearth_hf_read_nemotron_h(struct hearth_hf_model *m, struct hearth_error *er
     return rc || !experts ? rc : read_nemotron_experts(m, err);
 }
 
+// ---- Kimi Linear
+
+// Which layers attend: a list of kinds, or their numbers, which begin with 1.
+static int read_kimi_layers(struct hearth_hf_model *m, const json_t *linear, struct hearth_error *err)
+{
+    const json_t *attending = json_object_get(linear, "full_attn_layers"), *n;
+    size_t k;
+    if (!json_is_array(attending))
+        return read_scan_layers(m, err);
+    for (uint32_t i = 0; i < m->n_layer; i++)
+        m->recurrent[i / 32] |= (uint32_t)1 << (i % 32);
+    json_array_foreach(attending, k, n)
+    {
+        const json_int_t i = json_integer_value(n) - 1;
+        if (!json_is_integer(n) || i < 0 || i >= (json_int_t)m->n_layer)
+            return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"full_attn_layers\" must be numbers of layers",
+                               m->config.path);
+        m->recurrent[i / 32] &= ~((uint32_t)1 << (i % 32));
+    }
+    return HEARTH_OK;
+}
+
+static int read_kimi_experts(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const json_t *function = json_object_get(m->config.root, "moe_router_activation_func");
+    m->gating = SIGMOID;
+    m->n_expert_used = 8;
+    m->n_ff_exp = 1024;
+    m->n_shared = 1;
+    m->expert_scale = 1;
+    if (json_is_string(function) && !hearth_json_is(function, "sigmoid"))
+        return hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                           "%s: \"moe_router_activation_func\": \"%.40s\" is not supported, sigmoid is",
+                           m->config.path, json_string_value(function));
+    const struct {
+        const char *key;
+        uint32_t *out;
+    } sizes[] = {{"num_experts_per_token", &m->n_expert_used},
+                 {"moe_intermediate_size", &m->n_ff_exp},
+                 {"num_shared_experts", &m->n_shared},
+                 {"first_k_dense_replace", &m->n_dense},
+                 {"topk_group", &m->n_group_used}};
+    int rc = HEARTH_OK;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !rc; i++)
+        rc = u32(m, sizes[i].key, false, sizes[i].out, err);
+    if (!rc)
+        rc = read_experts(m, "num_experts", err);
+    if (!rc && (m->n_shared > 4096 || m->n_ff_exp > 1 << 20 || m->n_dense > m->n_layer))
+        rc =
+            hearth_fail(err, HEARTH_E_FORMAT, "%s: %u experts of %u neurons behind %u of %u layers cannot be",
+                        m->config.path, m->n_expert, m->n_ff_exp, m->n_dense, m->n_layer);
+    if (!rc)
+        rc = hearth_json_f64(&m->config, m->config.root, "routed_scaling_factor", false, &m->expert_scale,
+                             err);
+    if (!rc)
+        rc = expect_number(m, "num_expert_group", 1, 1, err);
+    if (!rc)
+        rc = expect_number(m, "moe_layer_freq", 1, 1, err);
+    m->n_ff_shared = rc ? 0 : m->n_shared * m->n_ff_exp;
+    return rc ? rc : expect(m, "moe_renormalize", true, true, err);
+}
+
+int hearth_hf_read_kimi_linear(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const json_t *linear = json_object_get(m->config.root, "linear_attn_config");
+    m->rec_heads = 32;
+    m->rec_dim = 128;
+    m->n_taps = 4;
+    const struct {
+        const char *key;
+        uint32_t *out;
+    } sizes[] = {
+        {"num_heads", &m->rec_heads}, {"head_dim", &m->rec_dim}, {"short_conv_kernel_size", &m->n_taps}};
+    int rc = hearth_hf_read_latent(m, err);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !rc; i++)
+        rc = hearth_json_u32(&m->config, linear, sizes[i].key, false, sizes[i].out, err);
+    if (!rc)
+        rc = u32(m, "model_max_length", false, &m->n_ctx, err);
+    if (!rc)
+        rc = read_kimi_layers(m, linear, err);
+    m->rec_keys = m->rec_heads;
+    m->rec_state = m->rec_dim;
+    if (!rc)
+        rc = check_scan(m, err);
+    if (!rc && m->rec_heads != m->n_head)
+        rc = hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                         "%s: %u heads of recurrent layers beside %u of attention are not supported",
+                         m->config.path, m->rec_heads, m->n_head);
+    if (!rc && m->q_rank)
+        rc = hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"q_lora_rank\" is not supported in this family",
+                         m->config.path);
+    if (!rc)
+        rc = expect(m, "mla_use_nope", true, true, err);
+    return rc ? rc : read_kimi_experts(m, err);
+}
+
 // ---- Falcon-H1
 
 static int read_multipliers(const struct hearth_hf_model *m, const char *key, size_t n, double *out,

@@ -82,7 +82,8 @@ static uint64_t delta_rows(const struct hearth_hf_model *m)
 // Values of recurrent layers, what their convolution mixes, and what is projected.
 static uint64_t rec_values(const struct hearth_hf_model *m)
 {
-    return m->family->has_delta || m->family->has_scan ? (uint64_t)m->rec_heads * m->rec_dim : m->n_embd;
+    const bool heads = m->family->has_delta || m->family->has_scan || m->family->has_kda;
+    return heads ? (uint64_t)m->rec_heads * m->rec_dim : m->n_embd;
 }
 
 static uint64_t rec_channels(const struct hearth_hf_model *m)
@@ -222,12 +223,21 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, in
     return 0; // any
 }
 
-static const struct hearth_binding *binding_of(const struct hearth_arch *arch, const char *to, bool of_layer)
+static bool is_of_recurrence(enum hearth_need need)
 {
+    return need == HEARTH_RECURS || need == HEARTH_RECURS_F32 || need == HEARTH_RECURS_MAYBE ||
+           need == HEARTH_RECURS_TAPS;
+}
+
+// Where layers of two kinds have tensors of one name, that of the layer's kind.
+static const struct hearth_binding *binding_of(const struct hearth_arch *arch, const char *to, bool of_layer,
+                                               bool recurrent)
+{
+    const struct hearth_binding *found = NULL;
     for (const struct hearth_binding *b = of_layer ? arch->layer : arch->globals; b->name; b++)
-        if (!strcmp(b->name, to))
-            return b;
-    return NULL;
+        if (!strcmp(b->name, to) && (!found || (recurrent && is_of_recurrence(b->need))))
+            found = b;
+    return found;
 }
 
 // Of a layer that guesses tokens ahead. Its embedding and its head have the shape of the model's.
@@ -239,7 +249,7 @@ static const struct hearth_binding *extra_binding_of(const struct hearth_arch *a
             return b;
     for (size_t i = 0; i < sizeof copies / sizeof *copies; i++)
         if (!strcmp(copies[i], to))
-            return binding_of(arch, "token_embd.weight", false);
+            return binding_of(arch, "token_embd.weight", false, false);
     return NULL;
 }
 
@@ -310,6 +320,12 @@ struct shape {
 
 static bool fits(const struct hearth_source_tensor *s, struct shape want, bool vector)
 {
+    if (vector && want.each == 1 && s->n_dims == 4) { // [1, 1, n, 1]
+        uint32_t longer = 0;
+        for (uint32_t i = 0; i < 4; i++)
+            longer += s->dims[i] != 1;
+        return s->n_elements == want.rows && longer <= 1;
+    }
     uint64_t dims[3];
     uint32_t n = 0;
     if (want.each > 1 || (s->n_dims == 3 && s->dims[1] != 1))
@@ -514,7 +530,8 @@ static bool is_down(const char *to)
 static int add(struct finding *f, const struct hearth_hf_map *map, int layer,
                const struct hearth_source_tensor *s)
 {
-    const struct hearth_binding *b = binding_of(f->arch, map->to, layer >= 0);
+    const bool recurrent = layer >= 0 && hearth_hf_is_recurrent(f->m, (uint32_t)layer);
+    const struct hearth_binding *b = binding_of(f->arch, map->to, layer >= 0, recurrent);
     if (!b && layer >= (int)f->m->n_layer)
         b = extra_binding_of(f->arch, map->to);
     if (!b)
@@ -532,6 +549,7 @@ static int add(struct finding *f, const struct hearth_hf_map *map, int layer,
     struct shape want = {size_of(f->m, b->n, layer), size_of(f->m, b->k, layer), 1};
     uint64_t n_zero = 0;
     const uint64_t columns = want.cols;
+    const struct hearth_source_tensor *const first = s;
     if (vector)
         want = (struct shape){spread ? want.rows * want.cols : want.cols, 1, 1};
     if (each && !separate)
@@ -556,9 +574,14 @@ static int add(struct finding *f, const struct hearth_hf_map *map, int layer,
         t->order = HEARTH_HF_COLUMNS;
     rc = rc ? rc : set_shape(f, t, vector, each);
     if (!rc && spread) {
-        t->n_dims = 2;
+        t->n_dims = first->n_dims > 2 ? first->n_dims : 2;
         t->ne[0] = columns;
         t->ne[1] = want.rows / columns;
+    }
+    if (!rc && b->need == HEARTH_RECURS_TAPS) { // in files each channel stands alone
+        t->n_dims = 4;
+        t->ne[2] = t->ne[1];
+        t->ne[1] = 1;
     }
     return rc;
 }

@@ -45,6 +45,7 @@ static const char *const names[] = {"llama",
                                     "olmoe",
                                     "minimax-m2",
                                     "qwen3next",
+                                    "kimi-linear",
                                     "deepseek-v32",
                                     "glm-dsa",
                                     "hunyuan",
@@ -148,7 +149,8 @@ static bool differs(const char *name, const char *key)
          "tokenizer.ggml.token_type"}, // as above, and marks that are not special are defined by users
         {"gemma4-e", "tokenizer.ggml.token_type"},
         {"gemma4-moe", "tokenizer.ggml.token_type"},
-        {"gemma", "tokenizer.ggml.add_space_prefix"},       // as below
+        {"gemma", "tokenizer.ggml.add_space_prefix"},          // as below
+        {"kimi-linear", "kimi-linear.attention.value_length"}, // which nothing reads
         {"hunyuan", "tokenizer.ggml.eot_token_id"},         // the first end that generation_config.json names
         {"internlm2", "tokenizer.ggml.add_space_prefix"},   // as below
         {"gemma", "tokenizer.ggml.eot_token_id"},           // known by its name
@@ -205,7 +207,7 @@ static void test_llama_cpp(void **state)
         hearth_gguf_close(&g);
         n++;
     }
-    assert_int_equal(n, 59);
+    assert_int_equal(n, 60);
 }
 
 // ---- transformers
@@ -563,6 +565,16 @@ static void test_refusals(void **state)
                    HEARTH_E_UNSUPPORTED, "layers without experts");
     REFUSED_CHANGE("qwen3next", config, "\"linear_num_value_heads\":4", "\"linear_num_value_heads\":2",
                    HEARTH_E_FORMAT, "conv1d.weight has shape [");
+    REFUSED_CHANGE("kimi-linear", config, "\"full_attn_layers\":[2]", "\"full_attn_layers\":[4]",
+                   HEARTH_E_FORMAT, "\"full_attn_layers\" must be numbers of layers");
+    REFUSED_CHANGE("kimi-linear", config, "\"full_attn_layers\":[2]", "\"full_attn_layers\":[3]",
+                   HEARTH_E_FORMAT, "layers.1.self_attn.o_proj.weight has shape [");
+    REFUSED_CHANGE("kimi-linear", config, "\"short_conv_kernel_size\":4", "\"short_conv_kernel_size\":3",
+                   HEARTH_E_FORMAT, "q_conv1d.weight has shape [");
+    REFUSED_CHANGE("kimi-linear", config, "\"num_heads\":4", "\"num_heads\":2", HEARTH_E_UNSUPPORTED,
+                   "2 heads of recurrent layers beside 4");
+    REFUSED_CHANGE("kimi-linear", config, "\"moe_renormalize\":true", "\"moe_renormalize\":false",
+                   HEARTH_E_UNSUPPORTED, "\"moe_renormalize\": false");
     REFUSED_CHANGE("deepseek-v32", config, "\"index_topk\":4", "\"index_topk\":0", HEARTH_E_FORMAT,
                    "4 heads of 8 dimensions cannot choose 0 positions");
     REFUSED_CHANGE("deepseek-v32", config, "\"index_n_heads\":4", "\"index_n_heads\":2", HEARTH_E_FORMAT,

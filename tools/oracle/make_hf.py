@@ -623,7 +623,24 @@ MODELS |= {
         "llama3", "bfloat16", dict(config={"scoring_func": "sigmoid"}),
     ),
 }  # fmt: skip
-KNOWN_TO_LLAMA_CPP = {"deepseek-v32", "glm-dsa", "hunyuan", "hunyuan-moe", "ernie-moe", "dots1", "ling2", "starcoder2", "internlm2", "nemotron-h", "nemotron-h-moe", "granite-hybrid", "granite-hybrid-moe", "granite-attending", "falcon-h1", "gemma", "gemma3n", "qwen3vlmoe", "llama4", "qwen3next",
+MODELS |= {
+    "kimi-linear": (
+        tf.KimiLinearForCausalLM,
+        dict(GROUPED, pad_token_id=None, num_key_value_heads=4, num_hidden_layers=3, layer_types=[SCAN, FULL, SCAN], mlp_layer_types=["dense", "sparse", "sparse"],
+             moe_intermediate_size=8, num_local_experts=4, num_experts_per_tok=2, n_shared_experts=1, routed_scaling_factor=1.6, n_group=1,
+             topk_group=1, norm_topk_prob=True, kv_lora_rank=8, q_lora_rank=None, qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=6,
+             linear_head_dim=16, linear_num_heads=4, linear_conv_kernel_dim=4),
+        "llama3", "bfloat16",
+        dict(rename="kimi", config={
+            "linear_attn_config": {"full_attn_layers": [2], "kda_layers": [1, 3], "head_dim": 16, "num_heads": 4, "short_conv_kernel_size": 4},
+            "layer_types": ..., "mlp_layer_types": ..., "linear_head_dim": ..., "linear_num_heads": ..., "linear_conv_kernel_dim": ...,
+            "num_experts": 4, "num_local_experts": ..., "num_experts_per_token": 2, "num_experts_per_tok": ..., "num_shared_experts": 1,
+            "n_shared_experts": ..., "first_k_dense_replace": 1, "moe_renormalize": True, "norm_topk_prob": ..., "num_expert_group": 1,
+            "n_group": ..., "moe_router_activation_func": "sigmoid", "mla_use_nope": True, "model_max_length": 64,
+            "max_position_embeddings": ..., "rope_theta": 10000.0, "rope_parameters": ..., "head_dim": 4}),
+    ),
+}  # fmt: skip
+KNOWN_TO_LLAMA_CPP = {"kimi-linear", "deepseek-v32", "glm-dsa", "hunyuan", "hunyuan-moe", "ernie-moe", "dots1", "ling2", "starcoder2", "internlm2", "nemotron-h", "nemotron-h-moe", "granite-hybrid", "granite-hybrid-moe", "granite-attending", "falcon-h1", "gemma", "gemma3n", "qwen3vlmoe", "llama4", "qwen3next",
                       "qwen35", "phi3", "phi4", "glm4", "exaone4", "cohere2", "ernie", "gemma2",
                       "qwen2moe", "qwen2vl", "qwen3vl", "smollm3", "granite", "granitemoe", "seed-oss", "olmo2", "olmo3", "olmoe", "minimax-m2",
                       "glm4-moe", "deepseek-v3-fp8", "qwen3-fp8", "llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b",
@@ -732,7 +749,12 @@ def rename_internlm2(tensors, cfg):
     return out
 
 
-RENAME = {"ling2": rename_ling2, "internlm2": rename_internlm2}
+def rename_kimi(tensors, _):
+    """The first layer's dense part as published checkpoints name it."""
+    return {name.replace("layers.0.block_sparse_moe.", "layers.0.mlp."): w for name, w in tensors.items()}
+
+
+RENAME = {"kimi": rename_kimi, "ling2": rename_ling2, "internlm2": rename_internlm2}
 MXFP4 = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0])
 
 
@@ -866,7 +888,7 @@ def convert_with_llama_cpp(folder, pre):
     TextModel.get_vocab_base_pre = lambda self, tokenizer: pre
     load = ModelBase.load_hparams
     raw = json.load(open(os.path.join(folder, "config.json")))
-    if raw.get("model_type", "").startswith(("gemma4", "deepseek", "glm4_moe", "glm_moe_dsa", "nemotron_h")):  # as it is: transformers would change what published files say
+    if raw.get("model_type", "").startswith(("gemma4", "deepseek", "glm4_moe", "glm_moe_dsa", "nemotron_h", "kimi_linear")):  # as it is: transformers would change what published files say
         ModelBase.load_hparams = staticmethod(lambda *_, **__: dict(raw))
     hparams = ModelBase.load_hparams(Path(folder), False)
     cls = get_model_class(get_model_architecture(hparams, ModelType.TEXT))
