@@ -143,9 +143,9 @@ static bool has_kernels(const struct job *j)
     const struct hearth_kernels *kernels = j->work->c->kernels;
     const struct hearth_kv *kv = j->work->kv;
     // A prompt's values in blocks are weighed by prompt_t.
-    return j->work->c->hp->score_cap == 0.0f && kernels->attend_scores[kv->type_k] &&
-           kernels->attend_values[kv->type_v] && j->heads->dim % HEARTH_ATTEND_DIM == 0 &&
-           j->heads->value % HEARTH_ATTEND_DIM == 0 &&
+    return j->work->c->hp->score_cap == 0.0f && j->work->c->hp->alibi == 0.0f &&
+           kernels->attend_scores[kv->type_k] && kernels->attend_values[kv->type_v] &&
+           j->heads->dim % HEARTH_ATTEND_DIM == 0 && j->heads->value % HEARTH_ATTEND_DIM == 0 &&
            j->heads->dim <= (hearth_type_info(kv->type_k)->unit_elems ? HEARTH_ATTEND_MAX_BLOCKS
                                                                       : HEARTH_ATTEND_MAX_DIM) &&
            (j->rows.phase == HEARTH_PHASE_STEP || !hearth_type_info(kv->type_v)->unit_elems);
@@ -187,6 +187,17 @@ static void attend_together(const struct work *x, struct tile_at tile, const str
     }
 }
 
+// Scores of one query of the task by n positions, of which the first is slot `from` of a tile: scaled, and less the further
+// away they are, by the slope of the query's head (ALiBi).
+static void bend(const struct work *x, int i, int tile, int from, float *scores, int n)
+{
+    const struct job *j = x->j;
+    const float slope = j->work->slopes[x->g * x->group + i % x->group];
+    const int pos = j->work->c->rows[x->first + i / x->group].pos, first = tile * HEARTH_KV_TILE + from;
+    for (int k = 0; k < n; k++)
+        scores[k] = fmaf(slope, (float)(first + k - pos), j->scale * scores[k]);
+}
+
 // All queries of the task against one tile.
 static void attend_tile(const struct work *x, int tile, struct tile_at at_tile)
 {
@@ -218,7 +229,7 @@ static void attend_tile(const struct work *x, int tile, struct tile_at at_tile)
     const int n_queries = (x->last - x->first) * x->group;
     kernels->step[kv->type_k](w->scores, HEARTH_KV_TILE, keys, j->heads->row_k, x->dim, (size_t)all.n, x->q,
                               x->q_stride, (size_t)n_queries, x->matmul);
-    const bool capped = j->work->c->hp->score_cap > 0;
+    const bool capped = j->work->c->hp->score_cap > 0, bent = j->work->c->hp->alibi > 0;
     bool full = true;
     for (int i = 0; i < n_queries; i++) {
         const struct span at = spans[i / x->group];
@@ -229,9 +240,11 @@ static void attend_tile(const struct work *x, int tile, struct tile_at at_tile)
         memset(p + before + n, 0, (size_t)(all.n - before - n) * sizeof *p);
         if (n && capped)
             hearth_soft_cap(kernels, p + before, (size_t)n, j->scale, j->work->c->hp->score_cap);
+        if (n && bent)
+            bend(x, i, tile, at.from, p + before, n);
         if (n)
-            w->tile_max[i] =
-                kernels->softmax_tile(p + before, (size_t)n, capped ? 1.0f : j->scale, &w->tile_sum[i]);
+            w->tile_max[i] = kernels->softmax_tile(p + before, (size_t)n, capped || bent ? 1.0f : j->scale,
+                                                   &w->tile_sum[i]);
     }
     weigh_values(x, values, spans, all, full);
     for (int i = 0; i < n_queries; i++)
@@ -519,6 +532,20 @@ static int group_of(const struct hearth_hparams *hp, int n_head, int n_head_kv)
     return group;
 }
 
+// How fast each head's scores fall with the distance: 2^(-b (h + 1) / p) for the first p heads, the largest power of two that
+// there are, then by odd numbers half as fast.
+static void fill_slopes(struct hearth_attention_work *w)
+{
+    const int n = w->c->hp->n_head;
+    int p = 1;
+    while (2 * p <= n)
+        p *= 2;
+    for (int h = 0; h < n; h++) {
+        const double share = h < p ? (double)(h + 1) / p : (double)(2 * (h - p) + 1) / (2 * p);
+        w->slopes[h] = (float)exp2(-(double)w->c->hp->alibi * share);
+    }
+}
+
 void hearth_attention(struct hearth_attention_work *w, struct hearth_rows rows, int layer)
 {
     const struct hearth_kv_heads *heads = hearth_kv_heads_of(w->kv, layer);
@@ -535,6 +562,8 @@ void hearth_attention(struct hearth_attention_work *w, struct hearth_rows rows, 
                     .heads = heads,
                     .scale = w->c->hp->attn_scale};
     j.n_blocks = cut_blocks(&j);
+    if (w->c->hp->alibi > 0)
+        fill_slopes(w);
     if (rows.phase == HEARTH_PHASE_STEP)
         for (int i = 0; i < rows.n; i++) {
             const int reach = last_of(&j, rows.first + i) / (HEARTH_KV_TILE * HEARTH_ATTN_RANGE) + 1;
@@ -588,6 +617,7 @@ void hearth_attention_lay_out(struct hearth_attention_work *w, int max_rows, int
     w->v = hearth_arena_take_rows(a, apart ? t : 0, apart ? steps : 0, kv * f32);
     w->out = hearth_arena_take_rows(a, t, steps, heads * value * f32);
     w->blocks = hearth_arena_take(a, t + 1, sizeof *w->blocks);
+    w->slopes = hearth_arena_take(a, hp->alibi > 0 ? heads : 0, f32);
     w->shares = hearth_arena_take(a, ranges > 1 ? (size_t)max_steps * ranges : 0, heads * (value + 2) * f32);
     w->workers = hearth_arena_take(a, (size_t)n_workers, sizeof *w->workers);
     for (int i = 0; i < n_workers; i++) {

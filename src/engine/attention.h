@@ -37,6 +37,7 @@ struct hearth_attention_work {
     float *q, *k, *v;                        // [T x Q] [T x KV] [T x KV]; no v with latent attention
     float *out;                              // [T x heads x value_dim]
     int *blocks;                             // [T + 1] first rows of blocks
+    float *slopes;                           // [heads] of ALiBi
     float *shares;                           // [steps][ranges][heads][value_dim + 2]: see attention.c
     struct hearth_attention_worker *workers;
 };

@@ -626,6 +626,10 @@ static void embed_task(void *arg, int task, int worker)
         embed(&s->context.weights->position_embd, s->batch.rows[row].pos + hp->pos_offset, h);
         s->model->kernels.add(x, h, (size_t)hp->n_embd);
     }
+    const struct hearth_weights *w = s->context.weights;
+    if (w->token_norm.data)
+        s->model->kernels.layer_norm(x, x, hearth_vector_of(&w->token_norm),
+                                     hearth_vector_of(&w->token_norm_b), (size_t)hp->n_embd, hp->norm_eps);
     if (hp->streams.predicts) // the others are made of it
         memcpy(hearth_row_of(s->work.h, row, hp->n_embd), x, (size_t)hp->n_embd * sizeof *x);
     else
@@ -700,7 +704,7 @@ void hearth_forward_embed(struct hearth_session *s)
 void hearth_forward_place(struct hearth_session *s)
 {
     struct job j = {.s = s};
-    if (s->model->hp.positions != HEARTH_POS_LEARNED)
+    if (hearth_has_rotation(&s->model->hp))
         hearth_parallel(&s->context, place_task, &j, s->batch.n);
 }
 
@@ -709,7 +713,7 @@ static void input_task(void *arg, int task, int worker)
 {
     const struct job *j = arg;
     embed_task(arg, task, worker);
-    if (j->s->model->hp.positions != HEARTH_POS_LEARNED)
+    if (hearth_has_rotation(&j->s->model->hp))
         place_task(arg, task, worker);
 }
 

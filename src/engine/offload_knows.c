@@ -16,9 +16,10 @@ static bool knows_model(const struct hearth_session *s)
     const bool knows_adding = hp->normed_scale == 0.0f && !hp->streams.n && !hp->n_embd_layer;
     const bool knows_attention =
         !hearth_values_in_keys(hp) && !hp->chooser.block && !hp->blender.n_layers && !hp->n_borrowing &&
-        !hp->uneven && !hp->gates_softplus && !hp->recurrence.beside &&
-        hp->head_dim <= HEARTH_ACCEL_MAX_DIM && hp->head_dim_window <= HEARTH_ACCEL_MAX_DIM &&
-        hp->value_dim <= HEARTH_ACCEL_MAX_DIM && hp->value_dim_window <= HEARTH_ACCEL_MAX_DIM;
+        !hp->uneven && hp->positions != HEARTH_POS_NONE && hp->alibi == 0.0f && !hp->gates_softplus &&
+        !hp->recurrence.beside && hp->head_dim <= HEARTH_ACCEL_MAX_DIM &&
+        hp->head_dim_window <= HEARTH_ACCEL_MAX_DIM && hp->value_dim <= HEARTH_ACCEL_MAX_DIM &&
+        hp->value_dim_window <= HEARTH_ACCEL_MAX_DIM;
     return knows_norms && knows_adding && knows_attention && !(hp->n_expert && hp->parallel) &&
            !(s->model->xielu && !hp->n_expert) && is_plain(s->kv.type_k) && is_plain(s->kv.type_v);
 }

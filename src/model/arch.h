@@ -239,15 +239,17 @@ enum hearth_choosing {
 struct hearth_arch {
     const char *name; // general.architecture
     enum hearth_positions positions;
-    int pos_offset;            // as in struct hearth_hparams
-    int alibi_layers;          // models of so many layers have none, but a bias of scores: not supported
-    bool layer_norm, parallel; // same
-    bool unit_norms;           // same, with layer_norm alone
-    bool norm_said;            // RMSNorm where the file says that one's epsilon
-    bool expert_mean;          // of experts and the one that all tokens use the mean counts
-    bool ff_both;              // feed_forward_length is that of gate and up together
-    bool parallel_said;        // parallel where the file says so,
-    bool parallel_one_norm;    // or where it has no norm for the feed-forward part
+    int pos_offset;   // as in struct hearth_hparams
+    int alibi_layers; // models of so many layers have none, but a bias of scores
+    bool
+        alibi_said; // with HEARTH_POS_NONE: the file says whether scores have a bias, and may have learned positions
+    bool layer_norm, parallel;         // same
+    bool unit_norms;                   // same, with layer_norm alone
+    bool norm_said;                    // RMSNorm where the file says that one's epsilon
+    bool expert_mean;                  // of experts and the one that all tokens use the mean counts
+    bool ff_both;                      // feed_forward_length is that of gate and up together
+    bool parallel_said;                // parallel where the file says so,
+    bool parallel_one_norm;            // or where it has no norm for the feed-forward part
     enum hearth_activation activation; // unless the file names another
     bool grouped_squared;              // squared ReLU where heads share keys, unless the file names another
     enum hearth_gating expert_gating;  // same, unless the file names another
@@ -322,10 +324,10 @@ struct hearth_arch {
 
 extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_apertus, hearth_arch_arcee,
     hearth_arch_baichuan, hearth_arch_bailingmoe, hearth_arch_bailingmoe2, hearth_arch_bailingmoe3,
-    hearth_arch_bamboo, hearth_arch_bitnet, hearth_arch_chatglm, hearth_arch_cohere2, hearth_arch_cohere2moe,
-    hearth_arch_command_r, hearth_arch_dbrx, hearth_arch_deci, hearth_arch_deepseek, hearth_arch_deepseek2,
-    hearth_arch_deepseek32, hearth_arch_deepseek4, hearth_arch_dots1, hearth_arch_ernie,
-    hearth_arch_ernie_moe, hearth_arch_exaone, hearth_arch_exaone_moe, hearth_arch_exaone4,
+    hearth_arch_bamboo, hearth_arch_bitnet, hearth_arch_bloom, hearth_arch_chatglm, hearth_arch_cohere2,
+    hearth_arch_cohere2moe, hearth_arch_command_r, hearth_arch_dbrx, hearth_arch_deci, hearth_arch_deepseek,
+    hearth_arch_deepseek2, hearth_arch_deepseek32, hearth_arch_deepseek4, hearth_arch_dots1,
+    hearth_arch_ernie, hearth_arch_ernie_moe, hearth_arch_exaone, hearth_arch_exaone_moe, hearth_arch_exaone4,
     hearth_arch_falcon, hearth_arch_falcon_h1, hearth_arch_gemma, hearth_arch_gemma2, hearth_arch_gemma3,
     hearth_arch_gemma3n, hearth_arch_gemma4, hearth_arch_glm_dsa, hearth_arch_glm4, hearth_arch_glm4moe,
     hearth_arch_gptoss, hearth_arch_gpt2, hearth_arch_gptneox, hearth_arch_granite, hearth_arch_granitehybrid,
@@ -334,14 +336,14 @@ extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_apertus, hearth_a
     hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_llama4, hearth_arch_maincoder,
     hearth_arch_mimo2, hearth_arch_minicpm, hearth_arch_minicpm3, hearth_arch_minimax_01,
     hearth_arch_minimax_m2, hearth_arch_minimax_m3, hearth_arch_mistral3, hearth_arch_mistral4,
-    hearth_arch_nemotron, hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe, hearth_arch_olmo,
-    hearth_arch_olmo2, hearth_arch_olmoe, hearth_arch_opt, hearth_arch_orion, hearth_arch_pangu_embedded,
-    hearth_arch_phi2, hearth_arch_phi3, hearth_arch_phimoe, hearth_arch_qwen, hearth_arch_qwen2,
-    hearth_arch_qwen2moe, hearth_arch_qwen2vl, hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe,
-    hearth_arch_qwen3moe, hearth_arch_qwen3next, hearth_arch_qwen3vl, hearth_arch_qwen3vlmoe,
-    hearth_arch_qwen4exp, hearth_arch_seed_oss, hearth_arch_smallthinker, hearth_arch_smollm3,
-    hearth_arch_stablelm, hearth_arch_starcoder, hearth_arch_starcoder2, hearth_arch_step35,
-    hearth_arch_xverse;
+    hearth_arch_mpt, hearth_arch_nemotron, hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe,
+    hearth_arch_olmo, hearth_arch_olmo2, hearth_arch_olmoe, hearth_arch_opt, hearth_arch_orion,
+    hearth_arch_pangu_embedded, hearth_arch_phi2, hearth_arch_phi3, hearth_arch_phimoe, hearth_arch_qwen,
+    hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen2vl, hearth_arch_qwen3, hearth_arch_qwen35,
+    hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next, hearth_arch_qwen3vl,
+    hearth_arch_qwen3vlmoe, hearth_arch_qwen4exp, hearth_arch_refact, hearth_arch_seed_oss,
+    hearth_arch_smallthinker, hearth_arch_smollm3, hearth_arch_stablelm, hearth_arch_starcoder,
+    hearth_arch_starcoder2, hearth_arch_step35, hearth_arch_xverse;
 
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);

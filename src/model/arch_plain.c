@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Architectures that are llama with nothing of their own but the order of what rotates: baichuan (Baichuan 1 and 2, 7B),
 // xverse (XVERSE) and pangu-embedded (openPangu Embedded), which has biases in attention. Baichuan's 13B, of 40 layers,
-// has positions by attention bias, of which its files say nothing.
+// has positions by a bias of scores, of which its files say nothing.
 #include "model/arch.h"
 
 static const struct hearth_binding globals[] = {

@@ -664,17 +664,31 @@ static int read_rope_scaling(const struct reader *r, const struct hearth_arch *a
                        hearth_gguf_path(r->g), cut(type), type.s);
 }
 
+// What scores of attention are at most biased by, unless the file says something else.
+#define ALIBI 8.0f
+
 static int read_positions(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
+    static const char alibi[] = "attention.max_alibi_bias";
     hp->positions = arch->positions;
     hp->pos_offset = arch->pos_offset;
-    if (hp->positions == HEARTH_POS_LEARNED)
-        return HEARTH_OK;
-    if (hearth_gguf_find(r->g, key_of(r, "attention.max_alibi_bias").text) ||
-        arch->alibi_layers == hp->n_layer)
+    if (arch->alibi_layers == hp->n_layer) { // files do not say it
+        hp->positions = HEARTH_POS_NONE;
+        hp->alibi = ALIBI;
+    } else if (arch->positions == HEARTH_POS_NONE) {
+        hp->alibi = arch->alibi_said ? 0.0f : ALIBI;
+        const int rc = read_float(r, alibi, false, 0.0f, 1e3f, &hp->alibi);
+        if (rc)
+            return rc;
+        if (arch->alibi_said && hearth_gguf_tensor(r->g, "position_embd.weight"))
+            hp->positions = HEARTH_POS_LEARNED;
+    } else if (hearth_gguf_find(r->g, key_of(r, alibi).text)) {
         return hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
-                           "%s: positions by attention bias (ALiBi) are not supported",
-                           hearth_gguf_path(r->g));
+                           "%s: positions by attention bias (ALiBi) are not supported for architecture %s",
+                           hearth_gguf_path(r->g), arch->name);
+    }
+    if (!hearth_has_rotation(hp))
+        return HEARTH_OK;
     // Where positions have several parts, rows are in the other order.
     const struct hearth_gguf_kv *parts = hearth_gguf_find(r->g, key_of(r, "rope.dimension_sections").text);
     if (hp->positions == HEARTH_POS_ROPE && parts && parts->count && hearth_gguf_kv_i64(parts, 0) > 0)

@@ -188,6 +188,7 @@ static inline bool hearth_layer_is_changed(const struct hearth_layer *l)
 // All weights by role.
 struct hearth_weights {
     struct hearth_weight token_embd;                 // [V x E]
+    struct hearth_weight token_norm, token_norm_b;   // [E] of embeddings, or none
     struct hearth_weight position_embd;              // [n_pos + pos_offset x E], or none
     struct hearth_weight output_norm, output_norm_b; // [E]
     struct hearth_weight output;     // [V x E]; the same bytes as token_embd when the head is tied
@@ -223,7 +224,8 @@ static inline struct hearth_weight *hearth_global_weights(struct hearth_weights 
 enum hearth_positions {
     HEARTH_POS_ROPE,      // rotation of the pairs (2i, 2i + 1)
     HEARTH_POS_ROPE_NEOX, // rotation of the pairs (i, i + n_rot/2)
-    HEARTH_POS_LEARNED    // a vector per position, added to the embedding
+    HEARTH_POS_LEARNED,   // a vector per position, added to the embedding
+    HEARTH_POS_NONE       // neither: at most scores have a bias
 };
 
 // Latent attention ("DeepSeek-V2", arXiv 2405.04434, section 2.1): a position has one vector, of which all
@@ -409,7 +411,9 @@ struct hearth_hparams {
     float rope_attn;  // cosines and sines are multiplied by this
     struct hearth_yarn yarn;
     int pos_offset; // learned positions: row of position 0
-    int n_pos;      // how many positions the model knows, where a table limits them; 0: no limit
+    float
+        alibi; // at most this much of a bias, by head and distance, is in scores of attention (ALiBi); 0: there is none
+    int n_pos; // how many positions the model knows, where a table limits them; 0: no limit
 
     float embd_scale;     // embeddings are multiplied by this
     float attn_scale;     // products of queries and keys by this
@@ -477,10 +481,14 @@ static inline bool hearth_cuts_gates(const struct hearth_hparams *hp, int layer)
     return hp->cut[layer / 64] >> (layer % 64) & 1;
 }
 
-// Whether a layer's queries and keys rotate.
+// Whether any layer's queries and keys rotate, and whether a layer's do.
+static inline bool hearth_has_rotation(const struct hearth_hparams *hp)
+{
+    return hp->positions == HEARTH_POS_ROPE || hp->positions == HEARTH_POS_ROPE_NEOX;
+}
 static inline bool hearth_rotates(const struct hearth_hparams *hp, int layer)
 {
-    return hp->positions != HEARTH_POS_LEARNED && !(hp->still[layer / 64] >> (layer % 64) & 1) &&
+    return hearth_has_rotation(hp) && !(hp->still[layer / 64] >> (layer % 64) & 1) &&
            (!hp->rope_windowed || hearth_window_of(hp, layer) || (hp->rope_leading && layer < hp->n_dense));
 }
 

@@ -727,6 +727,7 @@ static void test_sessions(void **unused)
     play(&(struct made){.arch = "qwen35"}, 500, 0, 10);
     play(&(struct made){.arch = "qwen35"}, 0, S_SEQS + 1, 10); // as few states as there may be
     play(&(struct made){.arch = "lfm2"}, 450, 0, 5);
+    play(&(struct made){.arch = "bloom"}, 450, 0, 5);
     play(&(struct made){.arch = "deci", .two_widths = true}, 450, 0, 5);
     play(&(struct made){.arch = "granitehybrid"}, 450, 0, 5);
     play(&(struct made){.arch = "nemotron_h"}, 0, S_SEQS + 1, 5);

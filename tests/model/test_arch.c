@@ -284,6 +284,38 @@ static void test_activation(void **state)
     }
 }
 
+// Whether scores have a bias: files of most such models do not say it.
+static void test_alibi(void **state)
+{
+    (void)state;
+    static struct hearth_hparams hp;
+    static const struct {
+        struct made made;
+        float alibi;
+        enum hearth_positions positions;
+    } cases[] = {
+        {{.arch = "baichuan"}, 0.0f, HEARTH_POS_ROPE},
+        {{.arch = "baichuan", .set = {{"block_count", 'u', 40, NULL}}}, 8.0f, HEARTH_POS_NONE},
+        {{.arch = "bloom"}, 8.0f, HEARTH_POS_NONE},
+        {{.arch = "refact"}, 8.0f, HEARTH_POS_NONE},
+        {{.arch = "mpt"}, 0.0f, HEARTH_POS_NONE},
+        {{.arch = "mpt", .optional = true}, 0.0f, HEARTH_POS_LEARNED},
+        {{.arch = "mpt", .set = {{"attention.max_alibi_bias", 'f', 6, NULL}}}, 6.0f, HEARTH_POS_NONE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hearth_gguf *g = NULL;
+        const struct made *made = &cases[i].made;
+        made_write(path, made);
+        CHECK(hearth_gguf_open(&g, path, &check_error));
+        hp = (struct hearth_hparams){0};
+        CHECK(hearth_hparams_read(&hp, hearth_arch_find((struct hearth_str){made->arch, strlen(made->arch)}),
+                                  g, &check_error));
+        assert_true(hp.alibi == cases[i].alibi);
+        assert_int_equal(hp.positions, cases[i].positions);
+        hearth_gguf_close(&g);
+    }
+}
+
 static void test_tensors(void **state)
 {
     (void)state;
@@ -461,6 +493,10 @@ static void test_hyper_parameters(void **state)
          HEARTH_E_UNSUPPORTED,
          "expert_count",
          {{"expert_count", 'u', 4, NULL}, {"expert_used_count", 'u', 2, NULL}}},
+        {"bloom", HEARTH_E_FORMAT, "max_alibi_bias", {{"attention.max_alibi_bias", 'f', -1, NULL}}},
+        {"mpt", HEARTH_E_FORMAT, "max_alibi_bias", {{"attention.max_alibi_bias", 'f', NAN, NULL}}},
+        {"refact", HEARTH_E_FORMAT, "max_alibi_bias", {{"attention.max_alibi_bias", 'f', 1e6, NULL}}},
+        {"llama", HEARTH_E_UNSUPPORTED, "ALiBi", {{"attention.max_alibi_bias", 'f', 8, NULL}}},
         {"deci", HEARTH_E_UNSUPPORTED, "no layer has attention", {{"attention.head_count_kv", 'u', 0, NULL}}},
         {"deci", HEARTH_E_UNSUPPORTED, "no layer has attention", {{"attention.head_count", 'u', 0, NULL}}},
         {"deci", HEARTH_E_FORMAT, "cannot share", {{"attention.head_count_kv", 'u', 3, NULL}}},
@@ -680,8 +716,6 @@ static void test_latent(void **state)
                            .experts = true,
                            .set = {{"attention.temperature_scale", 'f', 0.1, NULL}}},
             HEARTH_E_UNSUPPORTED, "attention.temperature_scale");
-    refused(&(struct made){.arch = "baichuan", .set = {{"block_count", 'u', 40, NULL}}}, HEARTH_E_UNSUPPORTED,
-            "ALiBi");
     refused(&(struct made){.arch = "deepseek2", .without = "attention.kv_lora_rank"}, HEARTH_E_FORMAT,
             "kv_lora_rank");
     refused(&(struct made){.arch = "deepseek2", .joint = true, .without = "blk.1.attn_kv_b.weight"},
@@ -946,27 +980,17 @@ static int name_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invariance),
-        cmocka_unit_test(test_batch_mates),
-        cmocka_unit_test(test_window),
-        cmocka_unit_test(test_split_experts),
-        cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_activation),
-        cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_spellings),
-        cmocka_unit_test(test_pooling),
-        cmocka_unit_test(test_hyper_parameters),
-        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_latent),
-        cmocka_unit_test(test_gating),
-        cmocka_unit_test(test_gemma4),
-        cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_blends),
-        cmocka_unit_test(test_extra_layers),
-        cmocka_unit_test(test_alternatives),
-        cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_learned_positions),
+        cmocka_unit_test(test_invariance),   cmocka_unit_test(test_batch_mates),
+        cmocka_unit_test(test_window),       cmocka_unit_test(test_split_experts),
+        cmocka_unit_test(test_choices),      cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_activation),   cmocka_unit_test(test_alibi),
+        cmocka_unit_test(test_tensors),      cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_pooling),      cmocka_unit_test(test_hyper_parameters),
+        cmocka_unit_test(test_groups),       cmocka_unit_test(test_latent),
+        cmocka_unit_test(test_gating),       cmocka_unit_test(test_gemma4),
+        cmocka_unit_test(test_streams),      cmocka_unit_test(test_blends),
+        cmocka_unit_test(test_extra_layers), cmocka_unit_test(test_alternatives),
+        cmocka_unit_test(test_extremes),     cmocka_unit_test(test_learned_positions),
     };
     return cmocka_run_group_tests(tests, name_file, remove_folder);
 }

@@ -3,12 +3,14 @@
 
 import copy
 
+import numpy as np
 import torch
 import transformers as tf
+from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaMLP
 
 import make_models as mm
-from archs_mamba import TEXT
+from archs_mamba import COMMON, TEXT
 from archs_older import LLAMA, rename
 
 
@@ -55,6 +57,36 @@ class DeciForCausalLM(tf.LlamaForCausalLM):
                 layer.post_attention_layernorm = torch.nn.Identity()
 
 
+class Still(torch.nn.Module):
+    """A rotation that turns nothing."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, x, position_ids, **_kwargs):
+        ones = torch.ones(*position_ids.shape, self.dim, dtype=x.dtype)
+        return ones, torch.zeros_like(ones)
+
+
+class RefactForCausalLM(tf.LlamaForCausalLM):
+    """Llama without rotation, with BLOOM's bias of scores, as transformers has no class for these."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.model.rotary_emb = Still(config.hidden_size // config.num_attention_heads)
+
+    def forward(self, input_ids, **kwargs):
+        n = input_ids.shape[1]
+        bias = build_alibi_tensor(torch.ones(1, n), self.config.num_attention_heads, self.dtype)  # [heads, 1, n]
+        mask = bias[None] + torch.full((n, n), float("-inf"), dtype=self.dtype).triu(1)
+        return super().forward(input_ids, attention_mask=mask, **kwargs)
+
+
+ALIBI = dict(
+    vocab_size=COMMON["vocab_size"], bos_token_id=None, eos_token_id=None, attn_implementation="eager", tie_word_embeddings=True,
+)  # fmt: skip
+
 # As in make_archs.py.
 MODELS = {
     "bitnet": ("bitnet", tf.BitNetForCausalLM, dict(LLAMA, tie_word_embeddings=True), TEXT),
@@ -63,16 +95,28 @@ MODELS = {
         dict(LLAMA, num_hidden_layers=6, heads=[(4, 2), (0, 0), (4, 0), (4, 1), (0, 0), (4, 4)], neurons=[96, 64, 128, 0, 0, 96]),
         TEXT,
     ),
+    "bloom": ("bloom", tf.BloomForCausalLM, dict(ALIBI, hidden_size=96, n_layer=2, n_head=6), TEXT * 2),
+    "mpt": (
+        "mpt", tf.MptForCausalLM,
+        dict(ALIBI, d_model=64, n_layers=2, n_heads=4, max_seq_len=256, attn_config=dict(clip_qkv=1.5)),
+        TEXT * 2,
+    ),
+    "refact": ("refact", RefactForCausalLM, dict(LLAMA, num_key_value_heads=1), TEXT),
 }  # fmt: skip
 ARCHS = {model[0] for model in MODELS.values()}
 
-GLOBALS = {"token_embd": ("model.embed_tokens",), "output_norm": ("model.norm",), "output": ("lm_head",)}
+GLOBALS = {
+    "token_embd": ("model.embed_tokens", "transformer.word_embeddings", "transformer.wte"), "token_embd_norm": ("transformer.word_embeddings_layernorm",),
+    "output_norm": ("model.norm", "transformer.ln_f", "transformer.norm_f"), "output": ("lm_head",),
+}  # fmt: skip
 # GGUF's names, and what the architectures' classes call these tensors.
 NAMES = {
-    "attn_norm": ("input_layernorm",), "ffn_norm": ("post_attention_layernorm",),
-    "attn_q": ("self_attn.q_proj",), "attn_k": ("self_attn.k_proj",), "attn_v": ("self_attn.v_proj",), "attn_output": ("self_attn.o_proj",),
+    "attn_norm": ("input_layernorm", "norm_1"), "ffn_norm": ("post_attention_layernorm", "norm_2"),
+    "attn_qkv": ("self_attention.query_key_value", "attn.Wqkv"),
+    "attn_q": ("self_attn.q_proj",), "attn_k": ("self_attn.k_proj",), "attn_v": ("self_attn.v_proj",), "attn_output": ("self_attn.o_proj", "self_attention.dense", "attn.out_proj"),
     "attn_sub_norm": ("self_attn.attn_sub_norm",), "ffn_sub_norm": ("mlp.ffn_sub_norm",),
-    "ffn_gate": ("mlp.gate_proj",), "ffn_up": ("mlp.up_proj",), "ffn_down": ("mlp.down_proj",),
+    "ffn_gate": ("mlp.gate_proj",), "ffn_up": ("mlp.up_proj", "mlp.dense_h_to_4h", "ffn.up_proj"),
+    "ffn_down": ("mlp.down_proj", "mlp.dense_4h_to_h", "ffn.down_proj"),
 }  # fmt: skip
 
 
@@ -81,7 +125,12 @@ def tensors(arch, cfg, sd):
     out = {}
     rename(out, sd, "", "", {k: v for k, v in GLOBALS.items() if not (cfg.tie_word_embeddings and k == "output")})
     for i in range(cfg.num_hidden_layers):
-        rename(out, sd, f"blk.{i}.", f"model.layers.{i}.", NAMES)
+        source = next(s for s in (f"model.layers.{i}.", f"transformer.h.{i}.", f"transformer.blocks.{i}.") if any(k.startswith(s) for k in sd))
+        rename(out, sd, f"blk.{i}.", source, NAMES)
+        for kind in ("weight", "bias") if arch == "bloom" else ():  # each head's queries, keys and values are side by side there
+            name = f"blk.{i}.attn_qkv.{kind}"
+            each = out[name].reshape(cfg.n_head, 3, -1, *out[name].shape[1:])
+            out[name] = np.concatenate([each[:, part].reshape(-1, *out[name].shape[1:]) for part in range(3)])
         for part, heads in zip("qk", cfg.heads[i] if arch == "deci" else ()):
             name = f"blk.{i}.attn_{part}.weight"
             if name in out:  # in the order of adjacent pairs
@@ -91,6 +140,19 @@ def tensors(arch, cfg, sd):
 
 def add_hyper_parameters(w, arch, cfg):
     """Settings as metadata."""
+    if arch in ("bloom", "mpt"):
+        w.add_context_length(256)
+        w.add_embedding_length(cfg.hidden_size)
+        w.add_block_count(cfg.num_hidden_layers)
+        w.add_feed_forward_length(4 * cfg.hidden_size)
+        w.add_head_count(cfg.num_attention_heads)
+        w.add_layer_norm_eps(1e-5)
+        if arch == "bloom":
+            w.add_head_count_kv(cfg.n_head)
+        else:
+            w.add_clamp_kqv(cfg.attn_config.clip_qkv)
+            w.add_max_alibi_bias(cfg.attn_config.alibi_bias_max)
+        return
     w.add_context_length(cfg.max_position_embeddings)
     w.add_embedding_length(cfg.hidden_size)
     w.add_block_count(cfg.num_hidden_layers)
@@ -103,4 +165,5 @@ def add_hyper_parameters(w, arch, cfg):
         w.add_value_length(cfg.hidden_size // cfg.num_attention_heads)
         w.add_rope_dimension_count(cfg.hidden_size // cfg.num_attention_heads)
     w.add_layer_norm_rms_eps(cfg.rms_norm_eps)
-    w.add_rope_freq_base(cfg.rope_parameters["rope_theta"])
+    if arch != "refact":
+        w.add_rope_freq_base(cfg.rope_parameters["rope_theta"])
