@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "convert/hf_f8.h"
+#include "convert/hf_fp4.h"
 #include "convert/hf_tensors.h"
 #include "convert/hf_tokenizer.h"
 
@@ -18,6 +19,8 @@
 #define STRIP_BYTES ((size_t)128 << 20)
 // general.file_type of models whose experts are in MXFP4, whatever the rest is in.
 #define FILE_MXFP4_MOE 38
+// And of models with matrices in NVFP4.
+#define FILE_NVFP4 39
 
 struct converter {
     const struct hearth_convert_params *params;
@@ -141,6 +144,24 @@ static int reorder_columns(struct converter *c, enum hearth_hf_order order, uint
     return HEARTH_OK;
 }
 
+// Blocks of 64 numbers, in the order that their columns have in a GGUF.
+static int reorder_blocks(struct converter *c, uint8_t *rows, size_t n, size_t blocks, size_t bytes)
+{
+    uint8_t *row = hearth_calloc(blocks, bytes);
+    if (!row)
+        return hearth_fail(c->err, HEARTH_E_MEMORY, "no memory for a row of %zu blocks", blocks);
+    for (size_t i = 0; i < n; i++, rows += blocks * bytes) {
+        memcpy(row, rows, blocks * bytes);
+        for (size_t k = 0; k < blocks; k++)
+            memcpy(rows + k * bytes,
+                   row + (size_t)hearth_hf_source_column(&c->model, HEARTH_HF_VALUE_COLUMNS, 64 * k) / 64 *
+                             bytes,
+                   bytes);
+    }
+    free(row);
+    return HEARTH_OK;
+}
+
 // Reads rows [row, row + n) of what a piece becomes.
 static int read_rows(struct converter *c, const struct hearth_hf_tensor *t, const struct hearth_hf_piece *p,
                      uint64_t row, size_t n, uint8_t *dst, size_t element_bytes)
@@ -197,11 +218,12 @@ static size_t how_many(size_t bytes, uint64_t row_bytes, uint64_t rows)
     return (size_t)(n < rows ? n : rows);
 }
 
-// Rows of blocks in MXFP4, as checkpoints have them and as a GGUF has them.
+// Rows of blocks in MXFP4 or NVFP4, as checkpoints have them and as a GGUF has them.
 struct packing {
-    const uint8_t *numbers, *scales; // [rows][blocks][16], [rows][blocks]
-    uint8_t *dst;                    // [rows][blocks][17]
+    const uint8_t *numbers, *scales; // [rows][blocks][16], [rows][blocks]; of NVFP4 32 and 4
+    uint8_t *dst;                    // [rows][blocks][17]; 36
     size_t n_blocks;                 // of a row
+    bool fp4;                        // blocks are NVFP4's
 };
 
 // A byte has two neighbours, the first one low. In a GGUF it has numbers i and i + 16.
@@ -209,6 +231,12 @@ static void pack_row(void *arg, int task, int worker)
 {
     (void)worker;
     const struct packing *p = arg;
+    if (p->fp4) {
+        hearth_hf_fp4_pack(p->numbers + (size_t)task * p->n_blocks * 32,
+                           p->scales + (size_t)task * p->n_blocks * 4,
+                           p->dst + (size_t)task * p->n_blocks * 36, p->n_blocks);
+        return;
+    }
     const uint8_t *from = p->numbers + (size_t)task * p->n_blocks * 16;
     uint8_t *to = p->dst + (size_t)task * p->n_blocks * 17;
     for (size_t i = 0; i < p->n_blocks; i++, from += 16, to += 17) {
@@ -264,11 +292,63 @@ static int pack_piece(struct converter *c, const struct hearth_hf_tensor *t, con
     return rc;
 }
 
+// Reads rows of NVFP4, each from where it is in the checkpoint; blocks may change their places within a row.
+static int read_fp4_rows(struct converter *c, const struct hearth_hf_tensor *t,
+                         const struct hearth_hf_piece *p, uint64_t row, size_t n, uint8_t *numbers,
+                         uint8_t *scales)
+{
+    const size_t blocks = (size_t)p->cols / 64, width = (size_t)p->cols / 2, few = (size_t)p->cols / 16;
+    int rc = HEARTH_OK;
+    for (size_t i = 0; i < n && !rc; i++) {
+        const uint64_t at = p->first + hearth_hf_source_row(&c->model, t->order, row + i) * p->stride;
+        rc = hearth_file_read(p->from->file, numbers + i * width, width, p->from->offset + at / 2, c->err);
+        if (!rc)
+            rc =
+                hearth_file_read(p->scales->file, scales + i * few, few, p->scales->offset + at / 16, c->err);
+    }
+    if (!rc && t->order == HEARTH_HF_VALUE_COLUMNS) {
+        rc = reorder_blocks(c, numbers, n, blocks, 32);
+        if (!rc)
+            rc = reorder_blocks(c, scales, n, blocks, 4);
+    }
+    return rc;
+}
+
+// A matrix in NVFP4 stays in it.
+static int pack_fp4(struct converter *c, const struct hearth_hf_tensor *t, const struct hearth_hf_piece *p)
+{
+    struct packing b = {.n_blocks = (size_t)p->cols / 64, .fp4 = true};
+    const size_t at_once = how_many(BLOCK_BYTES, p->cols, p->rows);
+    size_t n = 0, bytes = 0;
+    const bool ok = hearth_mul_size(at_once, b.n_blocks, &n) && hearth_mul_size(n, 36, &bytes);
+    uint8_t *numbers = ok ? malloc(bytes) : NULL, *scales = ok ? malloc(bytes) : NULL;
+    b.dst = ok ? malloc(bytes) : NULL;
+    b.numbers = numbers;
+    b.scales = scales;
+    int rc = numbers && scales && b.dst
+                 ? HEARTH_OK
+                 : hearth_fail(c->err, HEARTH_E_MEMORY, "no memory to convert tensor %s", t->name);
+    for (uint64_t row = 0; row < p->rows && !rc; row += at_once) {
+        const size_t rows = p->rows - row < at_once ? (size_t)(p->rows - row) : at_once;
+        rc = read_fp4_rows(c, t, p, row, rows, numbers, scales);
+        if (!rc) {
+            hearth_pool_run(c->pool, pack_row, &b, (int)rows);
+            rc = hearth_gguf_write(c->out, b.dst, rows * b.n_blocks * 36, c->err);
+        }
+        if (!rc)
+            rc = report_progress(c, rows * b.n_blocks * 36);
+    }
+    free(numbers);
+    free(scales);
+    free(b.dst);
+    return rc;
+}
+
 static int convert_piece(struct converter *c, const struct hearth_hf_tensor *t,
                          const struct hearth_hf_piece *p, uint32_t type)
 {
     if (p->scales)
-        return pack_piece(c, t, p);
+        return p->fp4 ? pack_fp4(c, t, p) : pack_piece(c, t, p);
     const bool turned = t->order == HEARTH_HF_COLUMNS;
     const uint64_t rows = turned ? p->cols : p->rows;
     struct block b = {.from = type_read(p), .to = hearth_type_info(type)};
@@ -373,8 +453,9 @@ static void count(struct converter *c, size_t i)
     const struct hearth_recipe_choice *choice = &c->choices[i];
     for (size_t j = 0; j < t->n_pieces; j++) {
         const struct hearth_hf_piece *p = &c->tensors.pieces[t->first_piece + j];
-        c->result.bytes_in +=
-            p->scales ? p->rows * p->cols / 32 * 17 : p->rows * p->cols * bytes_of_number(p);
+        c->result.bytes_in += p->fp4      ? p->rows * p->cols / 64 * 36
+                              : p->scales ? p->rows * p->cols / 32 * 17
+                                          : p->rows * p->cols * bytes_of_number(p);
     }
     c->result.bytes_out += (uint64_t)hearth_type_bytes(choice->type, t->ne[0]) * n_rows(t);
     c->result.n_kept += choice->kept;
@@ -403,7 +484,8 @@ static void choose_for_delicate(struct converter *c, size_t i)
 {
     const struct hearth_hf_tensor *t = &c->tensors.items[i];
     if (t->n_pieces && c->tensors.pieces[t->first_piece].scales)
-        c->choices[i] = (struct hearth_recipe_choice){.type = HEARTH_TYPE_MXFP4};
+        c->choices[i] = (struct hearth_recipe_choice){
+            .type = c->tensors.pieces[t->first_piece].fp4 ? HEARTH_TYPE_NVFP4 : HEARTH_TYPE_MXFP4};
     const char *wanted = c->params->recipe->name;
     if (strstr(t->name, ".indexer.proj.weight") && (!strcmp(wanted, "F16") || !strcmp(wanted, "BF16")))
         c->choices[i].type = HEARTH_TYPE_F32; // as in llama.cpp's files of these formats
@@ -476,10 +558,12 @@ static int put_general(struct converter *c)
     if (!rc)
         rc = hearth_gguf_put_str(c->out, "general.name", name.s, name.n, c->err);
     if (!rc)
-        rc = hearth_gguf_put_u32(
-            c->out, "general.file_type",
-            c->result.n_matrices[HEARTH_TYPE_MXFP4] ? FILE_MXFP4_MOE : (uint32_t)c->params->recipe->file_type,
-            c->err);
+        rc = hearth_gguf_put_u32(c->out, "general.file_type",
+                                 c->result.n_matrices[HEARTH_TYPE_NVFP4] ? FILE_NVFP4
+                                 : c->result.n_matrices[HEARTH_TYPE_MXFP4]
+                                     ? FILE_MXFP4_MOE
+                                     : (uint32_t)c->params->recipe->file_type,
+                                 c->err);
     return rc ? rc : hearth_gguf_put_u32(c->out, "general.quantization_version", 2, c->err);
 }
 

@@ -7,12 +7,14 @@
 #include "base/threads.h"
 #include "convert/hf_tensors.h"
 
-// Reads "quantization_config" into m->f8. HEARTH_E_UNSUPPORTED: numbers in other formats, by name, but for
+// Reads "quantization_config", or hf_quant_config.json, into m->f8. HEARTH_E_UNSUPPORTED: numbers in other formats, by name, but for
 // MXFP4 in families that have it. HEARTH_E_FORMAT: blocks that cannot be.
 int hearth_hf_f8_config(struct hearth_hf_model *m, struct hearth_error *err);
 
 // Whether the numbers are in this format.
 bool hearth_hf_is_f8(const struct hearth_source_tensor *t);
+// Whether they are integers of four bits, eight in an I32 ("pack-quantized"), which have factors as well.
+bool hearth_hf_is_packed(const struct hearth_hf_model *m, const struct hearth_source_tensor *t);
 
 // Finds the factors of a matrix, or of several in one tensor, and checks that their shape fits. HEARTH_E_FORMAT,
 // HEARTH_E_UNSUPPORTED.
@@ -32,6 +34,7 @@ struct hearth_hf_f8_reader {
     uint64_t row_block, col_block;     // of one factor
     uint64_t factor_rows, factor_cols; // of a matrix
     bool one_for_all;                  // matrices
+    bool packed;                       // two numbers in a byte
     uint8_t *bytes;
     size_t cap; // of bytes
 };

@@ -208,6 +208,9 @@ struct hearth_hf_model {
     struct {
         const char *factors;             // how their tensors' names end; NULL: no matrices are in F8_E4M3
         uint32_t block_rows, block_cols; // that share a factor; 0: rows or matrices do
+        bool packed;  // numbers of 4 bits less 8, eight in an I32, in X_packed beside these factors
+        bool fp4;     // matrices may be in NVFP4: U8 beside scales in F8_E4M3,
+        bool inverse; // in X_packed, with the scale of the whole matrix as what to divide by
     } f8;
     bool own_head_dim; // head_dim is not n_embd / n_head by definition
     bool tied;         // the head is the embedding

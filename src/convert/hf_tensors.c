@@ -10,6 +10,7 @@
 
 #include "base/memory.h"
 #include "convert/hf_f8.h"
+#include "convert/hf_fp4.h"
 #include "model/nextn.h"
 
 struct finding {
@@ -31,6 +32,8 @@ struct name {
 
 // How the name of a tensor with blocks in MXFP4 ends.
 #define BLOCKS "_blocks"
+// And of one with several numbers in an integer.
+#define PACKED "_packed"
 
 static int no_memory(const struct finding *f)
 {
@@ -68,7 +71,12 @@ static const struct hearth_source_tensor *find(const struct finding *f, const st
     if (map->need == HEARTH_HF_PREDICTOR && f->predictors_given)
         snprintf(n.text, sizeof n.text, "predictor.%d.%s", layer,
                  strstr(map->from, "fc1") ? "fc1.weight" : "fc2.weight");
-    return hearth_checkpoint_find(f->c, n.text);
+    const struct hearth_source_tensor *s = hearth_checkpoint_find(f->c, n.text);
+    if (!s && (f->m->f8.packed || f->m->f8.inverse) && strlen(n.text) + sizeof PACKED <= sizeof n.text) {
+        strcat(n.text, PACKED);
+        s = hearth_checkpoint_find(f->c, n.text);
+    }
+    return s;
 }
 
 // ---- shapes
@@ -468,6 +476,22 @@ static int find_factors(const struct finding *f, const struct hearth_source_tens
     return rc;
 }
 
+// A matrix in NVFP4 stays in it, so that its columns stay columns.
+static int find_fp4(const struct finding *f, const struct hearth_source_tensor *s, enum hearth_hf_order order,
+                    const struct hearth_source_tensor **scales)
+{
+    if (order == HEARTH_HF_COLUMNS || (order == HEARTH_HF_VALUE_COLUMNS && f->m->rec_dim % 64))
+        return hearth_fail(
+            f->err, HEARTH_E_UNSUPPORTED,
+            "%s: tensor %.200s is in NVFP4, and its columns would change their places, which blocks "
+            "cannot: take the original checkpoint",
+            hearth_file_path(s->file), s->name);
+    const int rc = hearth_hf_fp4_find(f->m, f->c, s, scales, f->err);
+    if (!rc)
+        f->used[hearth_checkpoint_index(f->c, *scales)] = true;
+    return rc;
+}
+
 static bool ends_with(const char *name, const char *end)
 {
     const size_t n = strlen(name), k = strlen(end);
@@ -479,21 +503,37 @@ static int add_pieces(struct finding *f, const struct hearth_hf_map *map,
 {
     const struct layout any = layout_of(f->m, map->order, want);
     const struct hearth_source_tensor *scales = NULL, *factors = NULL;
+    const bool blocks = ends_with(map->from, BLOCKS), fp4 = !blocks && !vector && hearth_hf_is_fp4(f->m, s);
+    const bool packed = !vector && hearth_hf_is_packed(f->m, s);
+    struct hearth_source_tensor whole = *s; // with its numbers as they are unpacked
+    if ((fp4 || packed) && s->n_dims && s->dims[s->n_dims - 1] <= UINT64_MAX / 8)
+        whole.dims[s->n_dims - 1] *= fp4 ? 2 : 8;
     int rc = HEARTH_OK;
-    if (ends_with(map->from, BLOCKS))
+    if (blocks)
         rc = find_scales(f, s, any.stored, &scales);
-    else if (!fits(s, any.stored, vector))
-        rc = wrong_shape(f, s, any.stored.rows, any.stored.cols);
+    else if (!fits(&whole, any.stored, vector))
+        rc = wrong_shape(f, &whole, any.stored.rows, any.stored.cols);
+    else if (fp4)
+        rc = find_fp4(f, s, any.order, &scales);
+    else if (packed || (hearth_hf_is_f8(s) && !vector))
+        rc = find_factors(f, s, &factors);
     else
-        rc = hearth_hf_is_f8(s) && !vector ? find_factors(f, s, &factors) : check_type(f, s);
+        rc = check_type(f, s);
     if (rc)
         return rc;
     want.rows = want.rows ? want.rows : s->dims[0]; // ranks of predictors
     want.cols = want.cols ? want.cols : s->dims[1];
     const struct layout l = layout_of(f->m, map->order, want);
     for (uint64_t i = 0; i < want.each && !rc; i++)
-        rc = add_piece(f, (struct hearth_hf_piece){s, scales, factors, l.first + i * l.next, l.rows, l.cols,
-                                                   l.step, l.stride});
+        rc = add_piece(f, (struct hearth_hf_piece){.from = s,
+                                                   .scales = scales,
+                                                   .factors = factors,
+                                                   .fp4 = fp4,
+                                                   .first = l.first + i * l.next,
+                                                   .rows = l.rows,
+                                                   .cols = l.cols,
+                                                   .step = l.step,
+                                                   .stride = l.stride});
     f->out->items[f->out->n - 1].order = l.order;
     f->used[hearth_checkpoint_index(f->c, s)] = true;
     return rc;
@@ -524,6 +564,50 @@ static int set_shape(struct finding *f, struct hearth_hf_tensor *t, bool vector,
 static bool is_down(const char *to)
 {
     return !strcmp(to, "ffn_down.weight") || !strcmp(to, "ffn_down_exps.weight");
+}
+
+// Scales of whole matrices in NVFP4, one or one for each expert, unless all are 1. What says them is then used.
+static int add_fp4_scales(struct finding *f, size_t at)
+{
+    const struct hearth_hf_tensor *of = &f->out->items[at];
+    const size_t n = of->n_pieces, first = of->first_piece, dot = strlen(of->name) - strlen(".weight");
+    bool all = n > 0, any = false, trivial = true;
+    for (size_t i = 0; i < n; i++) {
+        all = all && f->out->pieces[first + i].fp4;
+        any = any || f->out->pieces[first + i].fp4;
+    }
+    if (!any)
+        return HEARTH_OK;
+    if (!all)
+        return hearth_fail(
+            f->err, HEARTH_E_UNSUPPORTED,
+            "%s: of the experts of %s some are in NVFP4 and others are not: take the original checkpoint",
+            f->m->folder, of->name);
+    float **owned = hearth_reallocarray(f->out->owned, f->out->n_owned + 1, sizeof *owned);
+    float *scales = owned ? hearth_calloc(n, sizeof *scales) : NULL;
+    f->out->owned = owned ? owned : f->out->owned;
+    if (!scales)
+        return no_memory(f);
+    owned[f->out->n_owned++] = scales;
+    int rc = HEARTH_OK;
+    for (size_t i = 0; i < n && !rc; i++) {
+        const struct hearth_source_tensor *one = NULL;
+        rc = hearth_hf_fp4_scale(f->m, f->c, f->out->pieces[first + i].from, &one, &scales[i], f->err);
+        if (one)
+            f->used[hearth_checkpoint_index(f->c, one)] = true;
+        trivial = trivial && fabs((double)scales[i] - 1) < (n > 1 ? 1.1e-5 : 1e-6);
+    }
+    if (rc || trivial)
+        return rc;
+    char name[64];
+    snprintf(name, sizeof name, "%.*s.scale", (int)dot, of->name);
+    struct hearth_hf_tensor *t = add_tensor(f, name, -1);
+    if (!t)
+        return no_memory(f);
+    t->n_dims = 1;
+    t->ne[0] = n;
+    t->values = scales;
+    return HEARTH_OK;
 }
 
 // Adds the tensor of a table's entry, whose (first) tensor in the checkpoint is s.
@@ -572,6 +656,7 @@ static int add(struct finding *f, const struct hearth_hf_map *map, int layer,
     }
     if (turned)
         t->order = HEARTH_HF_COLUMNS;
+    const size_t at = f->out->n - 1;
     rc = rc ? rc : set_shape(f, t, vector, each);
     if (!rc && spread) {
         t->n_dims = first->n_dims > 2 ? first->n_dims : 2;
@@ -583,7 +668,7 @@ static int add(struct finding *f, const struct hearth_hf_map *map, int layer,
         t->ne[2] = t->ne[1];
         t->ne[1] = 1;
     }
-    return rc;
+    return rc ? rc : add_fp4_scales(f, at);
 }
 
 static bool may_be_missing(const struct finding *f, const struct hearth_hf_map *map)
@@ -849,107 +934,8 @@ void hearth_hf_tensors_free(struct hearth_hf_tensors *t)
     free(t->items);
     free(t->pieces);
     free(t->rope_factors);
+    for (size_t i = 0; i < t->n_owned; i++)
+        free(t->owned[i]);
+    free(t->owned);
     *t = (struct hearth_hf_tensors){0};
-}
-
-// ---- rows
-
-// Of pairs (i, i + half) within a head, neighbours.
-static uint64_t rotary_row(uint64_t i, uint64_t head_dim)
-{
-    const uint64_t head = i / head_dim, at = i % head_dim;
-    return head * head_dim + at / 2 + (at % 2) * (head_dim / 2);
-}
-
-// All queries, all keys, all values, of groups that each have some queries, a key and a value.
-static uint64_t fused_row(const struct hearth_hf_model *m, uint64_t i)
-{
-    const uint64_t group = m->n_head / m->n_head_kv, head = i / m->head_dim, at = i % m->head_dim;
-    uint64_t from; // which head of the checkpoint's
-    if (head < m->n_head)
-        from = head / group * (group + 2) + head % group;
-    else if (head < (uint64_t)m->n_head + m->n_head_kv)
-        from = (head - m->n_head) * (group + 2) + group;
-    else
-        from = (head - m->n_head - m->n_head_kv) * (group + 2) + group + 1;
-    return from * m->head_dim + at;
-}
-
-// Heads of values that share a head of keys are side by side in checkpoints. In a GGUF their first ones come first,
-// then their second ones. A head has `dim` rows.
-static uint64_t value_row(const struct hearth_hf_model *m, uint64_t i, uint64_t dim)
-{
-    if (m->family->heads_stay)
-        return i;
-    const uint64_t head = i / dim, group = m->rec_heads / m->rec_keys;
-    return (head % m->rec_keys * group + head / m->rec_keys) * dim + i % dim;
-}
-
-// Row i of part `which` (queries, keys, values, gates) of all heads of keys, each of which has its four parts side by
-// side.
-static uint64_t joint_row(const struct hearth_hf_model *m, uint64_t i, unsigned which)
-{
-    const uint64_t key = m->rec_dim, values = (uint64_t)(m->rec_heads / m->rec_keys) * m->rec_dim;
-    const uint64_t before[] = {0, key, 2 * key, 2 * key + values}, n = which < 2 ? key : values;
-    return i / n * (2 * key + 2 * values) + before[which] + i % n;
-}
-
-static uint64_t joint_qkv_row(const struct hearth_hf_model *m, uint64_t i)
-{
-    const uint64_t keys = (uint64_t)m->rec_keys * m->rec_dim;
-    const unsigned which = i < keys ? 0 : i < 2 * keys ? 1 : 2;
-    return joint_row(m, i - which * keys, which);
-}
-
-uint64_t hearth_hf_source_column(const struct hearth_hf_model *m, enum hearth_hf_order order, uint64_t i)
-{
-    return order == HEARTH_HF_VALUE_COLUMNS ? value_row(m, i, m->rec_dim) : i;
-}
-
-uint64_t hearth_hf_source_row(const struct hearth_hf_model *m, enum hearth_hf_order order, uint64_t i)
-{
-    switch (order) {
-    case HEARTH_HF_ROTARY_Q:
-    case HEARTH_HF_ROTARY_K:
-        return rotary_row(i, m->head_dim);
-    case HEARTH_HF_QKV:
-        return fused_row(m, i);
-    case HEARTH_HF_GROUPED_Q:
-        return fused_row(m, rotary_row(i, m->head_dim));
-    case HEARTH_HF_GROUPED_K:
-        return fused_row(m, (uint64_t)m->n_head * m->head_dim + rotary_row(i, m->head_dim));
-    case HEARTH_HF_GROUPED_V:
-        return fused_row(m, ((uint64_t)m->n_head + m->n_head_kv) * m->head_dim + i);
-    case HEARTH_HF_VALUE_HEADS:
-        return value_row(m, i, m->rec_dim);
-    case HEARTH_HF_BEHIND_KEYS: {
-        const uint64_t keys = 2 * (uint64_t)m->rec_keys * m->rec_dim;
-        return i < keys ? i : keys + value_row(m, i - keys, m->rec_dim);
-    }
-    case HEARTH_HF_EACH_HEAD:
-    case HEARTH_HF_DECAY:
-        return value_row(m, i, 1);
-    case HEARTH_HF_JOINT_QKV:
-        return joint_qkv_row(m, i);
-    case HEARTH_HF_JOINT_GATES:
-        return joint_row(m, i, 3);
-    case HEARTH_HF_SAME:
-    case HEARTH_HF_COLUMNS:
-    case HEARTH_HF_FIRST_HALF:
-    case HEARTH_HF_SECOND_HALF:
-    case HEARTH_HF_EVEN_ROWS:
-    case HEARTH_HF_ODD_ROWS:
-    case HEARTH_HF_EVEN_COLUMNS:
-    case HEARTH_HF_ODD_COLUMNS:
-    case HEARTH_HF_FIRST_COLUMNS:
-    case HEARTH_HF_SECOND_COLUMNS:
-    case HEARTH_HF_KEYS_OF_BOTH:
-    case HEARTH_HF_VALUES_OF_BOTH:
-    case HEARTH_HF_ONE_MORE:
-    case HEARTH_HF_SPREAD:
-    case HEARTH_HF_PADDED:
-    case HEARTH_HF_VALUE_COLUMNS:
-        break;
-    }
-    return i;
 }

@@ -13,6 +13,7 @@ struct hearth_hf_piece {
     const struct hearth_source_tensor *scales;
     // Factors of `from`, whose numbers are F8_E4M3. NULL: it has plain numbers.
     const struct hearth_source_tensor *factors;
+    bool fp4;       // `scales` are of NVFP4: in F8_E4M3, of 16 numbers each
     uint64_t first; // element of `from`
     uint64_t rows, cols;
     uint32_t step;   // so many rows of `from` for one of these; where columns become rows, columns
@@ -36,6 +37,8 @@ struct hearth_hf_tensors {
     struct hearth_hf_piece *pieces;
     size_t n_pieces, cap_pieces;
     float *rope_factors; // NULL: none
+    float **owned;       // numbers of tensors that are in no file, beside these
+    size_t n_owned;
     bool has_predictors;
 };
 

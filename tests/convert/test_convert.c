@@ -45,6 +45,10 @@ static const char *const names[] = {"llama",
                                     "olmoe",
                                     "minimax-m2",
                                     "qwen3next",
+                                    "qwen3moe-nvfp4",
+                                    "llama-nvfp4",
+                                    "qwen35-nvfp4",
+                                    "deepseek-v3-int4",
                                     "kimi-linear",
                                     "deepseek-v32",
                                     "glm-dsa",
@@ -156,6 +160,7 @@ static bool differs(const char *name, const char *key)
         {"gemma", "tokenizer.ggml.eot_token_id"},           // known by its name
         {"gemma3n", "tokenizer.ggml.add_space_prefix"},     // as below
         {"gemma2", "tokenizer.ggml.add_space_prefix"},      // whatever the vocabulary says
+        {"qwen35-nvfp4", "qwen35.full_attention_interval"}, // as below
         {"qwen3next", "qwen3next.full_attention_interval"}, // as below
         {"qwen35",
          "qwen35.full_attention_interval"}, // llama.cpp writes 4 where only the list of layers says it
@@ -207,7 +212,7 @@ static void test_llama_cpp(void **state)
         hearth_gguf_close(&g);
         n++;
     }
-    assert_int_equal(n, 60);
+    assert_int_equal(n, 64);
 }
 
 // ---- transformers
@@ -279,7 +284,7 @@ static void test_logits(void **state)
         CHECK(convert(names[i], "F32", in_folder("out.gguf"), &check_error));
         path[0] = '\0';
         snprintf(path, sizeof path, "%s", in_folder("out.gguf"));
-        const bool rounds = strstr(names[i], "mxfp4");
+        const bool rounds = strstr(names[i], "mxfp4") || strstr(names[i], "nvfp4");
         expect(names[i], "prompt", distance(path, &g, g.original, HEARTH_SPARSITY_OFF, false),
                rounds ? 3e-2 : 2e-6);
         expect(names[i], "steps", distance(path, &g, g.original, HEARTH_SPARSITY_OFF, true),
@@ -565,6 +570,21 @@ static void test_refusals(void **state)
                    HEARTH_E_UNSUPPORTED, "layers without experts");
     REFUSED_CHANGE("qwen3next", config, "\"linear_num_value_heads\":4", "\"linear_num_value_heads\":2",
                    HEARTH_E_FORMAT, "conv1d.weight has shape [");
+    REFUSED_CHANGE("qwen3moe-nvfp4", "hf_quant_config.json", "\"MIXED_PRECISION\"", "\"INT4_AWQ\"",
+                   HEARTH_E_UNSUPPORTED, "\"quant_algo\" \"INT4_AWQ\" of ModelOpt cannot be converted");
+    REFUSED_CHANGE("qwen3moe-nvfp4", "hf_quant_config.json", "\"MIXED_PRECISION\"", "\"FP8\"",
+                   HEARTH_E_FORMAT, "has shape [64, 32], where [64, 64]");
+    REFUSED_CHANGE("qwen3moe-nvfp4", "hf_quant_config.json", "{", "[", HEARTH_E_FORMAT, "not valid JSON");
+    REFUSED_CHANGE("llama-nvfp4", config, "\"group_size\":16", "\"group_size\":32", HEARTH_E_UNSUPPORTED,
+                   "of compressed-tensors only");
+    REFUSED_CHANGE("llama-nvfp4", config, "\"num_attention_heads\":4", "\"num_attention_heads\":2",
+                   HEARTH_E_FORMAT, "q_proj.weight_packed has shape [64, 64], where [32, 64]");
+    REFUSED_CHANGE("deepseek-v3-int4", config, "\"group_size\":8", "\"group_size\":16", HEARTH_E_FORMAT,
+                   "weight_scale has not the shape of the factors");
+    REFUSED_CHANGE("deepseek-v3-int4", config, "\"symmetric\":true", "\"symmetric\":false",
+                   HEARTH_E_UNSUPPORTED, "of compressed-tensors only");
+    REFUSED_CHANGE("deepseek-v3-int4", config, "\"num_bits\":4", "\"num_bits\":8", HEARTH_E_UNSUPPORTED,
+                   "of compressed-tensors only");
     REFUSED_CHANGE("kimi-linear", config, "\"full_attn_layers\":[2]", "\"full_attn_layers\":[4]",
                    HEARTH_E_FORMAT, "\"full_attn_layers\" must be numbers of layers");
     REFUSED_CHANGE("kimi-linear", config, "\"full_attn_layers\":[2]", "\"full_attn_layers\":[3]",

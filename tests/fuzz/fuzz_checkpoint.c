@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Fuzz target: any bytes as a file of a Hugging Face folder. Byte 0 says which: 0 safetensors, 1 a file of torch.save(),
-// 2 a pickle, 3 tokenizer.model, 4 tokenizer.json, 5 config.json. What is opened must keep the readers' promises.
+// 2 a pickle, 3 tokenizer.model, 4 tokenizer.json, 5 config.json, 6 hf_quant_config.json. What is opened must keep the readers' promises.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +24,8 @@ static char folder[64], path[128];
 
 static void remove_files(void)
 {
-    static const char *const names[] = {"input", "config.json", "tokenizer.json"};
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const names[] = {"input", "config.json", "tokenizer.json", "hf_quant_config.json"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         unlink(path);
     }
@@ -101,6 +101,19 @@ static const char config[] =
     "{\"architectures\":[\"LlamaForCausalLM\"],\"vocab_size\":300,\"hidden_size\":16,\"num_hidden_layers\":1,"
     "\"num_attention_heads\":2,\"intermediate_size\":32,\"max_position_embeddings\":64}";
 
+// How a checkpoint is quantised, in a file of its own.
+static void read_quantised(const uint8_t *data, size_t n)
+{
+    struct hearth_error err = {0};
+    struct hearth_hf_model m;
+    write_file("config.json", (const uint8_t *)config, strlen(config));
+    write_file("hf_quant_config.json", data, n);
+    const int rc = hearth_hf_model_open(&m, folder, NULL, &err);
+    CHECK(!rc == !err.message[0]);
+    hearth_hf_model_close(&m);
+    unlink(path); // other inputs have none
+}
+
 static void read_json(const uint8_t *data, size_t n, bool tokenizer)
 {
     struct hearth_error err = {0};
@@ -124,7 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct hearth_error err = {0};
     if (!size)
         return 0;
-    const uint8_t kind = data[0] % 6;
+    const uint8_t kind = data[0] % 7;
     data++;
     size--;
     if (kind < 2)
@@ -133,6 +146,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         CHECK(!hearth_pickle_read("input", data, size, check_pickled, NULL, &err) == !err.message[0]);
     else if (kind == 3)
         read_spm(data, size);
+    else if (kind == 6)
+        read_quantised(data, size);
     else
         read_json(data, size, kind == 4);
     return 0;

@@ -397,6 +397,42 @@ MODELS |= {
              f8_config={"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8", "weight_block_size": [6, 5]}),
     ),
 }  # fmt: skip
+# Matrices that stay in NVFP4, as ModelOpt (beside some in FP8) and compressed-tensors write them; integers of four bits.
+EIGHTHS = dict(GROUPED, hidden_size=64, head_dim=16, intermediate_size=64, num_hidden_layers=1, tie_word_embeddings=True)
+MODELS |= {
+    "qwen3moe-nvfp4": (
+        tf.Qwen3MoeForCausalLM,
+        dict(EIGHTHS, moe_intermediate_size=64, num_experts=3, num_experts_per_tok=2, norm_topk_prob=True, decoder_sparse_step=1,
+             mlp_only_layers=[]),
+        "qwen", "bfloat16",
+        dict(packed="modelopt", file={"producer": {"name": "modelopt", "version": "0.37"}, "quantization": {
+            "quant_algo": "MIXED_PRECISION", "kv_cache_quant_algo": "FP8", "quantized_layers": {
+                "model.layers.0.mlp.experts.0.up_proj": {"quant_algo": "NVFP4", "group_size": 16},
+                "model.layers.0.self_attn.o_proj": {"quant_algo": "FP8"}}}}),
+    ),
+    "llama-nvfp4": (
+        tf.LlamaForCausalLM, dict(EIGHTHS), "spm", "bfloat16",
+        dict(packed="nvfp4", packed_config={
+            "config_groups": {"group_0": {"format": "nvfp4-pack-quantized", "targets": ["Linear"],
+                                          "weights": {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16}}},
+            "format": "nvfp4-pack-quantized", "ignore": ["lm_head"], "quant_method": "compressed-tensors"}),
+    ),
+    "qwen35-nvfp4": ( # heads of values change their places, in rows and in columns
+        tf.Qwen3_5ForCausalLM,
+        dict(EIGHTHS, num_hidden_layers=2, layer_types=["linear_attention", "full_attention"], linear_num_key_heads=2,
+             linear_num_value_heads=4, linear_key_head_dim=64, linear_value_head_dim=64, linear_conv_kernel_dim=4,
+             rope_parameters=dict(PLAIN, partial_rotary_factor=0.5, mrope_section=[2, 1, 1], mrope_interleaved=True)),
+        "qwen", "bfloat16", dict(packed="modelopt", packed_config={"quant_algo": "NVFP4", "quant_method": "modelopt"},
+                                 images="Qwen3_5ForConditionalGeneration", mtp=2, config={"mtp_num_hidden_layers": 1}),
+    ),
+    "deepseek-v3-int4": ( # as Kimi K2 Thinking is published
+        tf.DeepseekV3ForCausalLM, MODELS["deepseek-v3"][1], "llama3", "bfloat16",
+        dict(config={"scoring_func": "sigmoid"}, packed="int4", packed_config={
+            "config_groups": {"group_0": {"targets": ["Linear"], "weights": {
+                "num_bits": 4, "type": "int", "strategy": "group", "group_size": 8, "symmetric": True}}},
+            "format": "pack-quantized", "ignore": ["lm_head", "re:.*self_attn.*"], "quant_method": "compressed-tensors"}),
+    ),
+}  # fmt: skip
 # Families of later years, most of them like others with a difference or two.
 MODELS |= {
     "qwen2moe": (
@@ -640,12 +676,13 @@ MODELS |= {
             "max_position_embeddings": ..., "rope_theta": 10000.0, "rope_parameters": ..., "head_dim": 4}),
     ),
 }  # fmt: skip
-KNOWN_TO_LLAMA_CPP = {"kimi-linear", "deepseek-v32", "glm-dsa", "hunyuan", "hunyuan-moe", "ernie-moe", "dots1", "ling2", "starcoder2", "internlm2", "nemotron-h", "nemotron-h-moe", "granite-hybrid", "granite-hybrid-moe", "granite-attending", "falcon-h1", "gemma", "gemma3n", "qwen3vlmoe", "llama4", "qwen3next",
+KNOWN_TO_LLAMA_CPP = {"qwen35-nvfp4", "qwen3moe-nvfp4", "llama-nvfp4", "deepseek-v3-int4", "kimi-linear", "deepseek-v32", "glm-dsa", "hunyuan", "hunyuan-moe", "ernie-moe", "dots1", "ling2", "starcoder2", "internlm2", "nemotron-h", "nemotron-h-moe", "granite-hybrid", "granite-hybrid-moe", "granite-attending", "falcon-h1", "gemma", "gemma3n", "qwen3vlmoe", "llama4", "qwen3next",
                       "qwen35", "phi3", "phi4", "glm4", "exaone4", "cohere2", "ernie", "gemma2",
                       "qwen2moe", "qwen2vl", "qwen3vl", "smollm3", "granite", "granitemoe", "seed-oss", "olmo2", "olmo3", "olmoe", "minimax-m2",
                       "glm4-moe", "deepseek-v3-fp8", "qwen3-fp8", "llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b",
                       "gemma4", "gemma4-e", "gemma4-moe", "deepseek-v2", "deepseek-v3", "glm-lite", "gpt-oss",
                       "gpt-oss-mxfp4"}  # fmt: skip
+AS_THEY_ARE = (torch.uint8, torch.int32, torch.float8_e4m3fn)
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "bin": torch.float16, "sharded": torch.bfloat16}
 
 
@@ -818,6 +855,47 @@ def to_f8(tensors, blocks):
     return stored, plain
 
 
+E2M1 = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0])
+
+
+def to_packed(tensors, how, rng):
+    """Random matrices of layers in NVFP4 (how: "modelopt", "nvfp4", as compressed-tensors has it) or experts in integers of four
+    bits ("int4"), as checkpoints have them, and the same as plain numbers."""
+    stored, plain = {}, {}
+    for name, w in tensors.items():
+        if not name.endswith(("_proj.weight", "in_proj_qkv.weight", "in_proj_z.weight")) or (how == "int4" and ".experts." not in name):
+            stored[name] = plain[name] = w
+            continue
+        rows, cols = w.shape
+        codes = torch.from_numpy(rng.randint(0, 16, (rows, cols)).astype(np.uint8))
+        base = name.removesuffix(".weight")
+        if how == "int4":
+            scales = torch.from_numpy(rng.uniform(0.02, 0.06, (rows, cols // 8)).astype(np.float32)).bfloat16()
+            plain[name] = (codes.float() - 8) * scales.float().repeat_interleave(8, 1)
+            shifted = codes.reshape(rows, -1, 8).long() << (4 * torch.arange(8))
+            packed = shifted.sum(-1)
+            stored[base + ".weight_packed"] = torch.where(packed >= 2**31, packed - 2**32, packed).int()
+            stored[base + ".weight_scale"], stored[base + ".weight_shape"] = scales, torch.tensor([rows, cols], dtype=torch.int32)
+            continue
+        whole = torch.tensor(rng.uniform(0.01, 0.02), dtype=torch.float32)
+        if how == "modelopt" and "o_proj" in name:
+            codes = (w.float() / whole).clamp(-448, 448).to(torch.float8_e4m3fn)
+            stored |= {name: codes, base + ".weight_scale": whole, base + ".input_scale": whole * 2}
+            plain[name] = codes.float() * whole
+            continue
+        scales = torch.from_numpy(rng.uniform(1, 4, (rows, cols // 16)).astype(np.float32)).to(torch.float8_e4m3fn)
+        bytes_of = codes[:, 0::2] | codes[:, 1::2] << 4
+        if how == "modelopt":
+            stored |= {name: bytes_of, base + ".weight_scale": scales, base + ".weight_scale_2": whole, base + ".input_scale": whole * 2}
+        else:
+            inverse = (1 / whole).reshape(1)
+            whole = 1 / inverse
+            stored |= {base + ".weight_packed": bytes_of, base + ".weight_scale": scales, base + ".weight_global_scale": inverse,
+                       base + ".input_global_scale": inverse * 2}
+        plain[name] = E2M1[codes.long()] * scales.float().repeat_interleave(16, 1) * whole
+    return stored, plain
+
+
 def with_weights(model, tensors, config):
     """The model with the weights of a checkpoint."""
     with tempfile.TemporaryDirectory() as tmp:
@@ -858,7 +936,7 @@ def published_mtp(name, layer):
 
 def store(folder, tensors, how):
     if how in DTYPES:
-        tensors = {k: v if v.dtype == torch.uint8 or k.endswith("_scale_inv") or v.dtype == torch.float8_e4m3fn else v.to(DTYPES[how]) for k, v in tensors.items()}
+        tensors = {k: v if v.dtype in AS_THEY_ARE or "_scale" in k else v.to(DTYPES[how]) for k, v in tensors.items()}
     tensors = {k: v.contiguous() for k, v in tensors.items()}
     if how == "bin":
         torch.save(tensors, os.path.join(folder, "pytorch_model.bin"))
@@ -942,6 +1020,8 @@ def describe(path, folder, name, spare):
         for t in sorted(reader.tensors, key=lambda t: t.name):
             if any(t.name.startswith(f"blk.{i}.attn_{p}.") for i in spare for p in ("k", "v", "k_norm")):
                 continue  # left out by Hearth
+            if t.name.endswith(".input_scale"):
+                continue  # the same
             dims = "x".join(map(str, t.shape.tolist()))
             f.write(f"{t.name} {int(t.tensor_type)} {dims} {zlib.crc32(t.data.tobytes()):08x}\n")
     with open(os.path.join(folder, "keys.txt"), "w") as f:
@@ -1002,6 +1082,13 @@ def make(name, out, with_llama_cpp):
         tensors, plain = to_f8(tensors, extra["f8"])
         model = with_weights(model, plain, config)
         config["quantization_config"] = extra["f8_config"]
+    if "packed" in extra:
+        tensors, plain = to_packed(tensors, extra["packed"], np.random.RandomState(seed))
+        model = with_weights(model, plain, config)
+        if "packed_config" in extra:
+            config["quantization_config"] = extra["packed_config"]
+    if "file" in extra:
+        write_json(folder, "hf_quant_config.json", extra["file"])
     if "ahead" in extra:
         tensors |= ahead_tensors(np.random.RandomState(seed), model.config, extra["ahead"])
     tensors |= guesses
