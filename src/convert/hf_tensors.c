@@ -218,7 +218,7 @@ static uint64_t size_of(const struct hearth_hf_model *m, enum hearth_dim dim, in
     case HEARTH_DIM_GRAM_ROWS:
     case HEARTH_DIM_GRAM_TAPS:
     case HEARTH_DIM_MIX:
-    case HEARTH_DIM_THREE:
+    case HEARTH_DIM_MIX_KINDS:
     case HEARTH_DIM_OUT_GROUP:
     case HEARTH_DIM_OUT_LOW:
     case HEARTH_DIM_BLEND:

@@ -37,6 +37,12 @@ static void unpin(const struct hearth_kv *kv, int seq, int tile)
     hearth_kv_unpin(kv, kv->seqs[seq].pages[tile]);
 }
 
+// Elements of a head before those that rotate.
+static int still_of(const struct hearth_hparams *hp)
+{
+    return hp->chooser.behind ? hp->chooser.dim - hp->n_rot : 0;
+}
+
 // ---- keys
 
 // The sum of the raw keys of positions that have a key together becomes this.
@@ -54,7 +60,7 @@ static void finish_key(const struct job *j, float *sum, int first_pos, int worke
         w->c->kernels->rms_norm(sum, sum, hearth_vector_of(&layer_of(j)->choose_k_norm), dim,
                                 hp->chooser.eps);
     hearth_rope_turn(w->turned[worker], w->inv_freq, hp->n_rot, first_pos, hp->rope_attn);
-    w->c->kernels->rope(sum, w->turned[worker], 1, dim, n_rot, hp->chooser.halves);
+    w->c->kernels->rope(sum + still_of(hp), w->turned[worker], 1, dim, n_rot, hp->chooser.halves);
 }
 
 // The rows of such positions from this one on.
@@ -95,8 +101,8 @@ static void prepare_task(void *arg, int task, int worker)
     for (int i = 0; i < heads && hearth_has(&layer_of(j)->choose_q_norm); i++)
         w->c->kernels->rms_norm(hearth_row_of(q, i, dim), hearth_row_of(q, i, dim),
                                 hearth_vector_of(&layer_of(j)->choose_q_norm), (size_t)dim, hp->chooser.eps);
-    w->c->kernels->rope(q, j->cos_sin + (size_t)task * (size_t)hp->n_rot, (size_t)heads, (size_t)dim,
-                        (size_t)hp->n_rot, hp->chooser.halves);
+    w->c->kernels->rope(q + still_of(hp), j->cos_sin + (size_t)task * (size_t)hp->n_rot, (size_t)heads,
+                        (size_t)dim, (size_t)hp->n_rot, hp->chooser.halves);
     const int first = j->batch->changes[j->batch->index[at.seq]].pos;
     if (!j->batch->again && (at.pos == first || at.pos % hp->chooser.per_key == 0))
         store_keys(j, task, worker);

@@ -279,7 +279,7 @@ static void project_latent(struct hearth_session *s, struct hearth_rows rows, in
 {
     const struct hearth_layer *w = &s->context.weights->layers[layer];
     const struct hearth_hparams *hp = &s->model->hp;
-    norm(s, &w->attn_norm, &w->attn_norm_b, rows);
+    enter_attention(s, rows, layer);
     struct hearth_product products[5] = {
         {.w = w->attn_kv_a, .out = hearth_row_of(s->work.attention.k, rows.first, hp->head_dim), .n = rows.n},
         hearth_latent_first(&s->work.latent, rows, layer)};

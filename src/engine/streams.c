@@ -78,7 +78,7 @@ static void mix_task(void *arg, int task, int worker)
         inject[g] = 2.0f / (1.0f + hearth_exp(-(inject[g] * by)));
 }
 
-// ---- balanced streams
+// ---- all streams weigh
 
 #define MOST_STREAMS 16
 // Elements of all streams that are mixed together.
@@ -86,7 +86,7 @@ static void mix_task(void *arg, int task, int worker)
 
 static int mixes_of(const struct hearth_streams_work *w)
 {
-    return (2 + count_of(w)) * count_of(w);
+    return (2 + (w->c->hp->streams.rounds ? count_of(w) : 0)) * count_of(w);
 }
 
 static void norm_all_task(void *arg, int task, int worker)
@@ -153,11 +153,12 @@ static void read_task(void *arg, int task, int worker)
     if (j->mixer->last)
         return;
     for (int g = n; g < 2 * n; g++)
-        mixes[g] = 2.0f * sigmoid(mixes[g]);
-    balance(mixes + 2 * n, n, hp->streams.rounds, hp->streams.eps);
+        mixes[g] = hp->streams.back * sigmoid(mixes[g]) + hp->streams.back_eps;
+    if (hp->streams.rounds)
+        balance(mixes + 2 * n, n, hp->streams.rounds, hp->streams.eps);
 }
 
-static void mix_balanced(struct hearth_streams_work *w, struct job *j)
+static void mix_joint(struct hearth_streams_work *w, struct job *j)
 {
     const struct hearth_rows rows = j->rows;
     struct hearth_product fn = {
@@ -195,8 +196,8 @@ void hearth_streams_mix(struct hearth_streams_work *w, struct hearth_rows rows,
                         const struct hearth_mixer *mixer, const float *x, const int *from, float *h)
 {
     struct job j = {w, mixer, rows, x, from, h};
-    if (w->c->hp->streams.rounds) {
-        mix_balanced(w, &j);
+    if (w->c->hp->streams.joint) {
+        mix_joint(w, &j);
         return;
     }
     float *low = hearth_row_of(w->low, rows.first, w->c->hp->streams.rank);
@@ -216,7 +217,8 @@ void hearth_streams_mix(struct hearth_streams_work *w, struct hearth_rows rows,
 void hearth_streams_add(const struct hearth_streams_work *w, int row, const float *out, float *x)
 {
     const int width = w->c->hp->n_embd;
-    const float *inject = hearth_row_of(w->inject, row, count_of(w));
+    const float *inject = w->c->hp->streams.joint ? hearth_row_of(w->mixes, row, mixes_of(w)) + count_of(w)
+                                                  : hearth_row_of(w->inject, row, count_of(w));
     if (w->c->hp->streams.rounds) {
         add_balanced(w, row, out, x);
         return;
@@ -227,7 +229,7 @@ void hearth_streams_add(const struct hearth_streams_work *w, int row, const floa
 
 void hearth_streams_init(struct hearth_streams_work *w)
 {
-    for (int i = 0; w->c->hp->streams.rounds && i < hearth_stream_width(w->c->hp); i++)
+    for (int i = 0; w->c->hp->streams.joint && i < hearth_stream_width(w->c->hp); i++)
         w->ones[i] = 1.0f;
 }
 
@@ -244,12 +246,12 @@ void hearth_streams_lay_out(struct hearth_streams_work *w, int max_rows, int max
     const size_t n = hp->streams.predicts ? 0 : (size_t)hp->streams.n, t = n ? (size_t)max_rows : 0,
                  steps = (size_t)max_steps, f32 = sizeof(float), wide = (size_t)hearth_stream_width(hp) * f32;
     w->normed = hearth_arena_take_rows(a, t, steps, wide);
-    const bool balanced = hp->streams.rounds != 0;
-    const size_t few = balanced ? 0 : t, mixes = balanced ? t : 0;
+    const bool joint = hp->streams.joint;
+    const size_t few = joint ? 0 : t, mixes = joint ? t : 0;
     w->low = hearth_arena_take_rows(a, few, steps, (size_t)hp->streams.rank * f32);
     w->gates = hearth_arena_take_rows(a, few, steps, wide);
     w->inject = hearth_arena_take_rows(a, few, steps, n * f32);
     w->mixes = hearth_arena_take_rows(a, mixes, steps, (2 + n) * n * f32);
-    w->ones = hearth_arena_take(a, balanced ? 1 : 0, wide);
+    w->ones = hearth_arena_take(a, joint ? 1 : 0, wide);
     w->mean = hearth_arena_take_rows(a, t, steps, (size_t)hp->n_embd * f32);
 }

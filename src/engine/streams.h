@@ -10,7 +10,8 @@
 // what is read, G of what comes back and G x G of what streams give one another, each times a scale of its kind, with
 // biases. The input is the norm of the sum of sigmoid(m) + eps times the streams. Stream d becomes 2 sigmoid(m)_d times the
 // output and the sum of all streams s times B_sd, where B is the softmax of m over d, plus eps, divided by its columns' sums,
-// then `rounds` - 1 times by its rows' sums and its columns', each plus eps.
+// then `rounds` - 1 times by its rows' sums and its columns', each plus eps. Where streams give one another nothing ("iHC"),
+// m has the first two kinds alone, and stream d gets `back` sigmoid(m)_d + eps times the output added.
 #ifndef HEARTH_ENGINE_STREAMS_H
 #define HEARTH_ENGINE_STREAMS_H
 
@@ -21,8 +22,8 @@ struct hearth_mixer {
     const struct hearth_weight *norm, *down, *up; // [G E] [M x G E] [G E x M]
     const struct hearth_weight *inject;           // [G x G E]; NULL: nothing comes back
     const struct hearth_weight *fn, *base,
-        *scale; // the same of balanced streams, in place of down, up and inject:
-    bool last;  // [(2 + G) G x G E] [(2 + G) G] [3], or [G x G E] [G] [1]: nothing does
+        *scale; // the same where all streams weigh, in place of down, up and inject:
+    bool last;  // [(2 + G) G x G E] [(2 + G) G] [3], 2 G and [2], or [G x G E] [G] [1]: nothing does
 };
 
 // Workspace; T tokens of a batch, G streams, M the rank.
@@ -34,7 +35,7 @@ struct hearth_streams_work {
     float *gates;  // [T x G E]
     float *inject; // [T x G] weights of what comes back
     float *mean;   // [T x E] of the streams, for those that look ahead; what is read, before the norm
-    float *mixes;  // [T x (2 + G) G] of balanced ones
+    float *mixes;  // [T x (2 + G) G] where all streams weigh
     float *ones;   // [G E] weights of their norm
 };
 

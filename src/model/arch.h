@@ -50,8 +50,8 @@ enum hearth_dim {
     HEARTH_DIM_STREAM_COUNT,  // and how many there are,
     HEARTH_DIM_STREAM_SQUARE, // and times as many
     HEARTH_DIM_MIX_RANK,
-    HEARTH_DIM_MIX, // (2 + streams) streams
-    HEARTH_DIM_THREE,
+    HEARTH_DIM_MIX,       // (2 + streams) streams, or 2 streams where they give one another nothing:
+    HEARTH_DIM_MIX_KINDS, // weights of three kinds, or two
     HEARTH_DIM_OUT_GROUP, // what a group of heads gives,
     HEARTH_DIM_OUT_LOW,   // and all of them when it is narrow
     HEARTH_DIM_BLEND,     // inputs of a block's vector,
@@ -284,7 +284,8 @@ struct hearth_arch {
     bool rot_half;           // without a window half as many elements rotate as the file says
     bool gates_softplus;     // as in struct hearth_hparams
     bool limits;             // activated gates may have limits,
-    bool limit_before;       // which cut them before they are activated
+    bool limit_before;       // which cut them before they are activated,
+    bool limit_experts;      // those of experts that not all tokens use
     bool rope_windowed, yarn_exact;   // same
     bool rope_leading;                // as in struct hearth_hparams
     bool may_be_still;                // rope.scaling.finetuned may say that none rotates
@@ -308,15 +309,19 @@ struct hearth_arch {
     bool one_part;    // layers mix tokens, or are a feed-forward part
     bool uneven;      // as in struct hearth_hparams
     bool streams;     // there are several, positions are chosen, and n-grams may feed a layer
+    bool kept;        // there are several, all of which weigh, and each is kept (struct hearth_streams)
     bool predicts;    // there are several, of which layers compute one (predict.h)
     bool cuts_gates;  // gates of some layers are cut, as struct hearth_hparams says
     bool any_eps;     // files may have the epsilon of the other kind of norms alone
     enum hearth_choosing choosing; // which positions are attended to
     bool choice_halves,
-        choice_shared; // as in struct hearth_chooser; of the latter files say which layers choose
-    bool extra_layers; // nextn_predict_layers of block_count guess tokens ahead,
-    bool nextn;        // and one of them is as those before, but for its input: it may be used (nextn.h)
-    bool blends;       // streams are balanced; positions have one vector, and layers may blend these
+        choice_shared;     // as in struct hearth_chooser; of the latter files say which layers choose
+    bool choice_behind;    // same,
+    bool choice_eps_usual; // whose norm has the epsilon of all norms;
+    bool choice_said;      // and there may be none
+    bool extra_layers;     // nextn_predict_layers of block_count guess tokens ahead,
+    bool nextn;            // and one of them is as those before, but for its input: it may be used (nextn.h)
+    bool blends;           // streams are balanced; positions have one vector, and layers may blend these
     bool
         dense_by_tensors; // first layers without a router have no experts, where the file does not count them
     const struct hearth_binding *globals, *layer; // each ends with a NULL name
@@ -332,18 +337,18 @@ extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_apertus, hearth_a
     hearth_arch_gemma3n, hearth_arch_gemma4, hearth_arch_glm_dsa, hearth_arch_glm4, hearth_arch_glm4moe,
     hearth_arch_gptoss, hearth_arch_gpt2, hearth_arch_gptneox, hearth_arch_granite, hearth_arch_granitehybrid,
     hearth_arch_granitemoe, hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe, hearth_arch_hunyuan_vl,
-    hearth_arch_hy_v3, hearth_arch_internlm2, hearth_arch_jais2, hearth_arch_kimi_linear, hearth_arch_laguna,
-    hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_llama4, hearth_arch_maincoder,
-    hearth_arch_mimo2, hearth_arch_minicpm, hearth_arch_minicpm3, hearth_arch_minimax_01,
-    hearth_arch_minimax_m2, hearth_arch_minimax_m3, hearth_arch_mistral3, hearth_arch_mistral4,
-    hearth_arch_mpt, hearth_arch_nemotron, hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe,
-    hearth_arch_olmo, hearth_arch_olmo2, hearth_arch_olmoe, hearth_arch_opt, hearth_arch_orion,
-    hearth_arch_pangu_embedded, hearth_arch_phi2, hearth_arch_phi3, hearth_arch_phimoe, hearth_arch_qwen,
-    hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen2vl, hearth_arch_qwen3, hearth_arch_qwen35,
-    hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next, hearth_arch_qwen3vl,
-    hearth_arch_qwen3vlmoe, hearth_arch_qwen4exp, hearth_arch_refact, hearth_arch_seed_oss,
-    hearth_arch_smallthinker, hearth_arch_smollm3, hearth_arch_stablelm, hearth_arch_starcoder,
-    hearth_arch_starcoder2, hearth_arch_step35, hearth_arch_xverse;
+    hearth_arch_hy_v3, hearth_arch_hy_v4, hearth_arch_internlm2, hearth_arch_jais2, hearth_arch_kimi_linear,
+    hearth_arch_laguna, hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_llama4,
+    hearth_arch_maincoder, hearth_arch_mimo2, hearth_arch_minicpm, hearth_arch_minicpm3,
+    hearth_arch_minimax_01, hearth_arch_minimax_m2, hearth_arch_minimax_m3, hearth_arch_mistral3,
+    hearth_arch_mistral4, hearth_arch_mpt, hearth_arch_nemotron, hearth_arch_nemotron_h,
+    hearth_arch_nemotron_h_moe, hearth_arch_olmo, hearth_arch_olmo2, hearth_arch_olmoe, hearth_arch_opt,
+    hearth_arch_orion, hearth_arch_pangu_embedded, hearth_arch_phi2, hearth_arch_phi3, hearth_arch_phimoe,
+    hearth_arch_qwen, hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen2vl, hearth_arch_qwen3,
+    hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next,
+    hearth_arch_qwen3vl, hearth_arch_qwen3vlmoe, hearth_arch_qwen4exp, hearth_arch_refact,
+    hearth_arch_seed_oss, hearth_arch_smallthinker, hearth_arch_smollm3, hearth_arch_stablelm,
+    hearth_arch_starcoder, hearth_arch_starcoder2, hearth_arch_step35, hearth_arch_xverse;
 
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);

@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: MIT
-// The architectures deepseek2, deepseek32, glm-dsa and mistral4. The first: DeepSeek V2, V3, R1, Kimi K2, GLM-4.7-Flash.
+// The architectures deepseek2, deepseek32, glm-dsa, hy_v4 and mistral4. The first: DeepSeek V2, V3, R1, Kimi K2, GLM-4.7-Flash.
 // Latent attention; experts in groups, one more that all tokens use, none in the first layers. Layers behind block_count
 // less nextn_predict_layers guess tokens ahead. The second, DeepSeek V3.2, is the same with a small attention beside it,
 // the lightning indexer, that chooses the positions to attend to. The third, GLM-5, 5.1 and 5.2, is that with layers that
-// attend to what the last one before them chose. The fourth, Mistral Small 4, is the first with queries that grow with their
-// position, experts' gate and up in one tensor, and no groups.
+// attend to what the last one before them chose. The fourth, Hunyuan 4, is the third with several residual streams, which
+// each part reads and adds to by weights that all of them make, a sink for each head, and a gate for each element of what
+// attention gives. The fifth, Mistral Small 4, is the first with queries that grow with their position, experts' gate and up
+// in one tensor, and no groups.
 #include "model/arch.h"
 
 static const struct hearth_binding globals[] = {
     HEARTH_GLOBALS,
+    {0},
+};
+
+static const struct hearth_binding globals_streams[] = {
+    HEARTH_GLOBALS,
+    HEARTH_GLOBAL("output_hc_fn.weight", output_mix, STREAMS, STREAM_COUNT, ALWAYS),
+    HEARTH_GLOBAL("output_hc_base.weight", output_mix_b, STREAM_COUNT, NONE, ALWAYS),
+    HEARTH_GLOBAL("output_hc_scale.weight", output_mix_scale, ONE, NONE, ALWAYS),
     {0},
 };
 
@@ -35,16 +45,32 @@ static const struct hearth_binding layer[] = {
     {0},
 };
 
+#define CHOOSING                                                                                             \
+    HEARTH_LAYER("indexer.attn_q_b.weight", choose_q, Q_RANK, CHOOSER_Q, CHOOSES),                           \
+        HEARTH_LAYER("indexer.attn_k.weight", choose_k, EMBD, CHOOSER, CHOOSES),                             \
+        HEARTH_LAYER("indexer.k_norm.weight", choose_k_norm, CHOOSER, NONE, CHOOSES),                        \
+        HEARTH_LAYER("indexer.k_norm.bias", choose_k_norm_b, CHOOSER, NONE, CHOOSES),                        \
+        HEARTH_LAYER("indexer.proj.weight", choose_weigh, EMBD, CHOOSER_HEADS, CHOOSES),                     \
+        HEARTH_LAYER("exp_probs_b.bias", ffn_choice_b, EXPERTS, NONE, OPTIONAL), HEARTH_LAYER_EXPERTS,       \
+        HEARTH_LAYER_SHARED
+
 static const struct hearth_binding layer_choosing[] = {
     LATENT,
-    HEARTH_LAYER("indexer.attn_q_b.weight", choose_q, Q_RANK, CHOOSER_Q, CHOOSES),
-    HEARTH_LAYER("indexer.attn_k.weight", choose_k, EMBD, CHOOSER, CHOOSES),
-    HEARTH_LAYER("indexer.k_norm.weight", choose_k_norm, CHOOSER, NONE, CHOOSES),
-    HEARTH_LAYER("indexer.k_norm.bias", choose_k_norm_b, CHOOSER, NONE, CHOOSES),
-    HEARTH_LAYER("indexer.proj.weight", choose_weigh, EMBD, CHOOSER_HEADS, CHOOSES),
-    HEARTH_LAYER("exp_probs_b.bias", ffn_choice_b, EXPERTS, NONE, OPTIONAL),
-    HEARTH_LAYER_EXPERTS,
-    HEARTH_LAYER_SHARED,
+    CHOOSING,
+    {0},
+};
+
+static const struct hearth_binding layer_streams[] = {
+    HEARTH_LAYER("hc_attn_fn.weight", attn_mix, STREAMS, MIX, ALWAYS),
+    HEARTH_LAYER("hc_attn_base.weight", attn_mix_b, MIX, NONE, ALWAYS),
+    HEARTH_LAYER("hc_attn_scale.weight", attn_mix_scale, MIX_KINDS, NONE, ALWAYS),
+    LATENT,
+    HEARTH_LAYER("attn_sinks.weight", attn_sinks, HEADS, NONE, ALWAYS),
+    HEARTH_LAYER("attn_gate.weight", attn_gate, EMBD, HEADS_VALUE, ALWAYS),
+    HEARTH_LAYER("hc_ffn_fn.weight", ffn_mix, STREAMS, MIX, ALWAYS),
+    HEARTH_LAYER("hc_ffn_base.weight", ffn_mix_b, MIX, NONE, ALWAYS),
+    HEARTH_LAYER("hc_ffn_scale.weight", ffn_mix_scale, MIX_KINDS, NONE, ALWAYS),
+    CHOOSING,
     {0},
 };
 
@@ -93,6 +119,27 @@ const struct hearth_arch hearth_arch_glm_dsa = {
     .choice_shared = true,
     .globals = globals,
     .layer = layer_choosing,
+};
+
+const struct hearth_arch hearth_arch_hy_v4 = {
+    .name = "hy_v4",
+    .positions = HEARTH_POS_ROPE,
+    .activation = HEARTH_ACT_SILU,
+    .expert_gating = HEARTH_GATING_SIGMOID,
+    .expert_renorm = true,
+    .limits = true,
+    .limit_before = true,
+    .limit_experts = true,
+    .latent = true,
+    .latent_eps = 1e-6f,
+    .kept = true,
+    .choosing = HEARTH_CHOOSING_SINGLE,
+    .choice_shared = true,
+    .choice_behind = true,
+    .choice_eps_usual = true,
+    .choice_said = true,
+    .globals = globals_streams,
+    .layer = layer_streams,
 };
 
 const struct hearth_arch hearth_arch_mistral4 = {

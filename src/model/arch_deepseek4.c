@@ -18,7 +18,7 @@ static const struct hearth_binding globals[] = {
 static const struct hearth_binding layer[] = {
     HEARTH_LAYER("hc_attn_fn.weight", attn_mix, STREAMS, MIX, ALWAYS),
     HEARTH_LAYER("hc_attn_base.weight", attn_mix_b, MIX, NONE, ALWAYS),
-    HEARTH_LAYER("hc_attn_scale.weight", attn_mix_scale, THREE, NONE, ALWAYS),
+    HEARTH_LAYER("hc_attn_scale.weight", attn_mix_scale, MIX_KINDS, NONE, ALWAYS),
     HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS),
     HEARTH_LAYER("attn_q_a.weight", attn_q_a, EMBD, Q_RANK, ALWAYS),
     HEARTH_LAYER("attn_q_a_norm.weight", attn_q_a_norm, Q_RANK, NONE, ALWAYS),
@@ -40,7 +40,7 @@ static const struct hearth_binding layer[] = {
     HEARTH_LAYER("indexer.proj.weight", choose_weigh, EMBD, CHOOSER_HEADS, BLENDS_BEST),
     HEARTH_LAYER("hc_ffn_fn.weight", ffn_mix, STREAMS, MIX, ALWAYS),
     HEARTH_LAYER("hc_ffn_base.weight", ffn_mix_b, MIX, NONE, ALWAYS),
-    HEARTH_LAYER("hc_ffn_scale.weight", ffn_mix_scale, THREE, NONE, ALWAYS),
+    HEARTH_LAYER("hc_ffn_scale.weight", ffn_mix_scale, MIX_KINDS, NONE, ALWAYS),
     HEARTH_LAYER("ffn_norm.weight", ffn_norm, EMBD, NONE, ALWAYS),
     HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),
     HEARTH_LAYER("ffn_gate_tid2eid.weight", ffn_by_token, EXPERTS_USED, VOCAB, BY_TOKEN),

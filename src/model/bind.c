@@ -138,9 +138,9 @@ static uint64_t dim_value(const struct hearth_hparams *hp, enum hearth_dim dim, 
     case HEARTH_DIM_MIX_RANK:
         return (uint64_t)hp->streams.rank;
     case HEARTH_DIM_MIX:
-        return (uint64_t)(2 + hp->streams.n) * (uint64_t)hp->streams.n;
-    case HEARTH_DIM_THREE:
-        return 3;
+        return (uint64_t)(2 + (hp->streams.rounds ? hp->streams.n : 0)) * (uint64_t)hp->streams.n;
+    case HEARTH_DIM_MIX_KINDS:
+        return hp->streams.rounds ? 3 : 2;
     case HEARTH_DIM_OUT_GROUP:
         return hp->out_groups ? q / (uint64_t)hp->out_groups : 0;
     case HEARTH_DIM_OUT_LOW:

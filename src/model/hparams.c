@@ -421,7 +421,8 @@ static int read_limits(const struct reader *r, const struct hearth_arch *arch, s
         return HEARTH_OK;
     hp->limit_before = arch->limit_before;
     const int rc = read_limit(r, "swiglu_clamp_exp", hp, &hp->limit_exps, hp->limited_exps);
-    if (!rc && arch->limit_before && !hearth_gguf_find(r->g, key_of(r, "swiglu_clamp_shexp").text)) {
+    if (!rc && arch->limit_before && !arch->limit_experts &&
+        !hearth_gguf_find(r->g, key_of(r, "swiglu_clamp_shexp").text)) {
         hp->limit_shared = hp->limit_exps; // where it is not said, all parts have the same
         memcpy(hp->limited_shared, hp->limited_exps, sizeof hp->limited_shared);
     }

@@ -80,7 +80,8 @@ int hearth_blender_read(const struct reader *r, const struct hearth_arch *arch, 
 {
     if (!arch->blends)
         return HEARTH_OK;
-    hp->one_vector = true;
+    hp->one_vector = hp->streams.joint = true;
+    hp->streams.back = 2.0f;
     int rc = read_range(r, "hyper_connection.count", true, 2, 16, &hp->streams.n);
     if (!rc)
         rc = read_size(r, "hyper_connection.sinkhorn_iterations", 1000, &hp->streams.rounds);

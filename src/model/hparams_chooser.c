@@ -101,14 +101,16 @@ static int read_choosing_layers(const struct reader *r, struct hearth_hparams *h
 int hearth_chooser_read(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     struct hearth_chooser *c = &hp->chooser;
-    if (arch->choosing == HEARTH_CHOOSING_NONE)
+    if (arch->choosing == HEARTH_CHOOSING_NONE ||
+        (arch->choice_said && !hearth_gguf_find(r->g, key_of(r, "attention.indexer.top_k").text)))
         return HEARTH_OK;
     c->block = 1;
     c->low = arch->choosing == HEARTH_CHOOSING_SINGLE;
     c->each = arch->choosing == HEARTH_CHOOSING_EACH;
     c->shared = arch->choice_shared;
     c->halves = c->low ? arch->choice_halves : hp->positions == HEARTH_POS_ROPE_NEOX;
-    c->eps = c->low ? 1e-6f : hp->norm_eps; // which such files do not say
+    c->behind = arch->choice_behind;
+    c->eps = c->low && !arch->choice_eps_usual ? 1e-6f : hp->norm_eps; // which such files do not say
     int rc = arch->choosing == HEARTH_CHOOSING_MEANS ? read_block(r, hp) : HEARTH_OK;
     c->per_key = c->block;
     if (!rc)

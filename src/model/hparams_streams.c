@@ -98,10 +98,25 @@ static int read_predicted(const struct reader *r, struct hearth_hparams *hp)
     return HEARTH_OK;
 }
 
+// Streams that are kept, all of which weigh.
+static int read_kept(const struct reader *r, struct hearth_streams *s)
+{
+    s->joint = true;
+    int rc = read_range(r, "hyper_connection.count", true, 2, 16, &s->n);
+    if (!rc)
+        rc = read_float(r, "hyper_connection.epsilon", true, 0.0f, 1.0f, &s->eps);
+    if (!rc)
+        rc = read_float(r, "hyper_connection.magnitude", true, 0.0f, 1e6f, &s->back);
+    s->back_eps = s->eps;
+    return rc;
+}
+
 int hearth_streams_read(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
     if (arch->predicts)
         return read_predicted(r, hp);
+    if (arch->kept)
+        return read_kept(r, &hp->streams);
     if (!arch->streams)
         return HEARTH_OK;
     int rc = read_range(r, "hyper_connection.count", true, 2, 16, &hp->streams.n);

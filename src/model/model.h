@@ -111,8 +111,9 @@ struct hearth_layer {
     // before the feed-forward part, and how much each gets of what that gives. Norms then are [G E].
     struct hearth_weight attn_mix_down, attn_mix_up, attn_inject; // [M x G E] [G E x M] [G x G E]
     struct hearth_weight ffn_mix_down, ffn_mix_up, ffn_inject;
-    // The same where weights of streams are balanced: norms then are [E].
-    struct hearth_weight attn_mix, attn_mix_b, attn_mix_scale; // [(2 + G) G x G E] [(2 + G) G] [3]
+    // The same where all streams weigh: norms then are [E].
+    struct hearth_weight attn_mix, attn_mix_b,
+        attn_mix_scale; // [(2 + G) G x G E] [(2 + G) G] [3], or 2 G and [2]
     struct hearth_weight ffn_mix, ffn_mix_b, ffn_mix_scale;
     // The same where layers compute one of them, and the others are predicted (predict.h): norm and scores of what is
     // computed; weights of predictions, and of corrections, as f32; a scale of what tokens' gates read; and what goes past
@@ -284,9 +285,11 @@ struct hearth_recurrence {
 struct hearth_streams {
     int n;    // 0: there is one
     int rank; // of the matrices that mix them
-    // Above 0: streams are mixed by balanced matrices, of so many rounds ("mHC", arXiv 2512.24880); eps: see streams.h.
+    // What parts read and give back is weighed by all streams at once, normed together. rounds above 0: streams give one
+    // another by balanced matrices, of so many rounds ("mHC", arXiv 2512.24880), else each is kept. See streams.h.
+    bool joint;
     int rounds;
-    float eps;
+    float eps, back, back_eps;
     bool
         predicts; // layers compute one of them, and the others are predicted (AltUp, arXiv 2301.13310): predict.h
     int active; // which one
@@ -314,6 +317,7 @@ struct hearth_chooser {
     bool each; // each head of keys and values has a choice, by one head: a block scores as its best position
     bool halves; // of a head the pairs (i, i + n_rot/2) rotate, else (2i, 2i + 1)
     bool low;    // queries are made of what latent attention's queries are made of
+    bool behind; // the last elements of a head rotate, else the first
     float eps;   // of keys' norm
     bool shared; // layers that do not choose attend to what the last one before them chose, else to all
     uint64_t layers[HEARTH_MAX_LAYERS / 64]; // a bit each: it chooses

@@ -257,6 +257,7 @@ static const struct made kinds[] = {
      .set = {{"expert_shared_feed_forward_length", 'u', MADE_F_SHARED, NULL}}},
     {.arch = "deepseek2", .two_step_q = true},
     {.arch = "deepseek32", .experts = true, .two_step_q = true},
+    {.arch = "hy_v4", .experts = true, .two_step_q = true, .shares_choice = true},
     {.arch = "minimax-m3", .experts = true},
     {.arch = "minimax-01", .experts = true},
 };

@@ -740,6 +740,8 @@ static void test_sessions(void **unused)
     play(&(struct made){.arch = "deepseek32", .experts = true, .two_step_q = true}, 500, 0, 10);
     play(&(struct made){.arch = "glm-dsa", .experts = true, .two_step_q = true, .shares_choice = true}, 500,
          0, 10);
+    play(&(struct made){.arch = "hy_v4", .experts = true, .two_step_q = true, .shares_choice = true}, 500, 0,
+         10);
     play(&(struct made){.arch = "deepseek4", .experts = true, .by_token = true}, 500, 0, 10);
     play(&(struct made){.arch = "deepseek4", .experts = true, .blocks = {128, 4}}, 450, 0, 10);
     play(&(struct made){.arch = "deepseek4", .experts = true, .blocks = {64, 4}}, 0, S_SEQS + 1, 5);

@@ -58,6 +58,7 @@ static const struct made makes[] = {
     {.arch = "gemma3n", .borrows = true},
     {.arch = "deepseek32", .experts = true, .two_step_q = true},
     {.arch = "deepseek4", .experts = true, .by_token = true},
+    {.arch = "hy_v4", .experts = true, .two_step_q = true, .shares_choice = true},
 };
 // Formats in blocks, which have no room in the small made ones.
 static const char *const goldens[] = {"drelu.Q4_0", "mixtral.Q8_0", "k-mixed.Q4_K_M", "window.Q8_0"};

@@ -844,6 +844,54 @@ static void test_streams(void **state)
             HEARTH_E_UNSUPPORTED, "per_layer_token_embd.weight is not known");
 }
 
+// Streams that are kept, beside a choice that layers share, which files may lack; limits of chosen experts alone.
+static void test_kept(void **state)
+{
+    (void)state;
+    struct made made = {.arch = "hy_v4",
+                        .experts = true,
+                        .two_step_q = true,
+                        .shares_choice = true,
+                        .set = {{"swiglu_clamp_exp", 'f', 3, NULL}}};
+    struct hearth_model *m = open_made(&made, NULL);
+    assert_true(m->hp.streams.joint && !m->hp.streams.rounds && m->hp.streams.n == MADE_STREAMS);
+    assert_true(m->hp.streams.back == 1.5f && m->hp.streams.back_eps == 1e-6f);
+    assert_true(m->hp.chooser.behind && hearth_chooses(&m->hp, 0) && !hearth_chooses(&m->hp, 1));
+    assert_true(hearth_limit_of(&m->hp, 1, true).at == 3 && hearth_limit_of(&m->hp, 1, false).at == 0);
+    hearth_model_close(&m);
+    made.without = "attention.indexer.top_k";
+    refused(&made, HEARTH_E_UNSUPPORTED, "blk.0.indexer.attn_q_b.weight is not known");
+    made.no_choice = true;
+    m = open_made(&made, NULL);
+    assert_true(!m->hp.chooser.block && !hearth_is_chosen_for(&m->hp, 1));
+    hearth_model_close(&m);
+    made.without = NULL;
+    made.no_choice = false;
+    static const struct {
+        int code;
+        const char *says;
+        struct made_kv set;
+    } bad[] = {
+        {HEARTH_E_FORMAT, "hyper_connection.count", {"hyper_connection.count", 'u', 1, NULL}},
+        {HEARTH_E_FORMAT, "hc_fn", {"hyper_connection.count", 'u', 5, NULL}},
+        {HEARTH_E_FORMAT, "hyper_connection.epsilon", {"hyper_connection.epsilon", 'f', NAN, NULL}},
+        {HEARTH_E_FORMAT, "hyper_connection.magnitude", {"hyper_connection.magnitude", 'f', -1, NULL}},
+        {HEARTH_E_FORMAT, "indexer.top_k", {"attention.indexer.top_k", 'u', 0, NULL}},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        made.set[1] = bad[i].set;
+        refused(&made, bad[i].code, bad[i].says);
+    }
+    made.set[1] = (struct made_kv){0};
+    static const char *const needed[] = {"output_hc_base.weight", "blk.1.attn_sinks.weight",
+                                         "blk.0.attn_gate.weight", "blk.1.hc_ffn_scale.weight",
+                                         "blk.0.indexer.k_norm.bias"};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        made.without = needed[i];
+        refused(&made, HEARTH_E_FORMAT, needed[i]);
+    }
+}
+
 // Blocks of positions, balanced streams, experts by token.
 static void test_blends(void **state)
 {
@@ -980,17 +1028,29 @@ static int name_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_invariance),   cmocka_unit_test(test_batch_mates),
-        cmocka_unit_test(test_window),       cmocka_unit_test(test_split_experts),
-        cmocka_unit_test(test_choices),      cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_activation),   cmocka_unit_test(test_alibi),
-        cmocka_unit_test(test_tensors),      cmocka_unit_test(test_spellings),
-        cmocka_unit_test(test_pooling),      cmocka_unit_test(test_hyper_parameters),
-        cmocka_unit_test(test_groups),       cmocka_unit_test(test_latent),
-        cmocka_unit_test(test_gating),       cmocka_unit_test(test_gemma4),
-        cmocka_unit_test(test_streams),      cmocka_unit_test(test_blends),
-        cmocka_unit_test(test_extra_layers), cmocka_unit_test(test_alternatives),
-        cmocka_unit_test(test_extremes),     cmocka_unit_test(test_learned_positions),
+        cmocka_unit_test(test_invariance),
+        cmocka_unit_test(test_batch_mates),
+        cmocka_unit_test(test_window),
+        cmocka_unit_test(test_split_experts),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_activation),
+        cmocka_unit_test(test_alibi),
+        cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_pooling),
+        cmocka_unit_test(test_hyper_parameters),
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_latent),
+        cmocka_unit_test(test_gating),
+        cmocka_unit_test(test_gemma4),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_blends),
+        cmocka_unit_test(test_extra_layers),
+        cmocka_unit_test(test_alternatives),
+        cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_learned_positions),
     };
     return cmocka_run_group_tests(tests, name_file, remove_folder);
 }

@@ -476,7 +476,8 @@ static void test_workload(void **state)
                                         "deepseek-v4.Q8_0",
                                         "minimax-m3.Q8_0",
                                         "minimax-text.Q8_0",
-                                        "deci.Q8_0"};
+                                        "deci.Q8_0",
+                                        "hy-v4.Q8_0"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const double density[8] = {0};

@@ -66,6 +66,7 @@ struct made {
     bool gives;         // tokens give each layer something
     bool grams;         // n-grams of tokens feed the first layer
     bool borrows;       // the last layer attends to keys and values of the first
+    bool no_choice;     // nothing chooses positions
     bool shares_choice; // the last layer attends to the positions that the first chose
     bool two_widths;    // the last layer has more neurons
     bool by_neuron;     // down stored by neuron
@@ -294,9 +295,9 @@ static inline uint64_t made_dim(const struct made *made, enum hearth_dim dim, in
     case HEARTH_DIM_CHOOSER_HEADS:
         return MADE_CHOOSER_HEADS;
     case HEARTH_DIM_MIX:
-        return (2 + MADE_STREAMS) * MADE_STREAMS;
-    case HEARTH_DIM_THREE:
-        return 3;
+        return (2 + (made_blends(made) ? MADE_STREAMS : 0)) * MADE_STREAMS;
+    case HEARTH_DIM_MIX_KINDS:
+        return made_blends(made) ? 3 : 2;
     case HEARTH_DIM_OUT_GROUP:
         return MADE_HEADS * head / MADE_GROUPS;
     case HEARTH_DIM_OUT_LOW:
@@ -402,6 +403,7 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
         ((b->need == HEARTH_RECURS || b->need == HEARTH_RECURS_F32) && strcmp(prefix, "blk.0.") != 0 &&
          !made_is_beside(made)) ||
         (b->need == HEARTH_RECURS_MAYBE && !made->optional) ||
+        (b->need == HEARTH_CHOOSES && made->no_choice) ||
         (b->need == HEARTH_CHOOSES &&
          (made->shares_choice ? at > 0 : made->leading && at == 0 && made_chooses_each(made))) ||
         ((b->need == HEARTH_GRAMS || b->need == HEARTH_GRAMS_F32) &&
@@ -656,7 +658,8 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
     const struct made_kv chooser[] = {{"attention.indexer.head_count", 'u', MADE_CHOOSER_HEADS, NULL},
                                       {"attention.indexer.key_length", 'u', MADE_CHOOSER, NULL},
                                       {"attention.indexer.top_k", 'u', MADE_CHOSEN, NULL}};
-    for (size_t i = 0; i < sizeof chooser / sizeof *chooser && arch && arch->choosing; i++)
+    for (size_t i = 0; i < sizeof chooser / sizeof *chooser && arch && arch->choosing && !made->no_choice;
+         i++)
         if (!made_sets(made, chooser[i].key))
             made_put_kv(w, made, chooser[i]);
     const struct made_kv each[] = {{"attention.indexer.block_size", 'u', MADE_BLOCK, NULL},
@@ -670,6 +673,12 @@ static inline void made_put_metadata(struct hearth_gguf_writer *w, const struct 
     for (size_t i = 0; i < sizeof streams / sizeof *streams && arch && arch->streams; i++)
         if (!made_sets(made, streams[i].key))
             made_put_kv(w, made, streams[i]);
+    const struct made_kv kept[] = {{"hyper_connection.count", 'u', MADE_STREAMS, NULL},
+                                   {"hyper_connection.epsilon", 'f', 1e-6, NULL},
+                                   {"hyper_connection.magnitude", 'f', 1.5, NULL}};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept && arch && arch->kept; i++)
+        if (!made_sets(made, kept[i].key))
+            made_put_kv(w, made, kept[i]);
     if (made->grams)
         made_put_grams(w, made);
     if (made_blends(made))

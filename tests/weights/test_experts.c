@@ -45,7 +45,8 @@ static void test_golden(void **state)
                                         "kimi-delta.Q8_0",     "ling3.Q8_0",
                                         "llama4.Q8_0",         "llama4-chunks.Q8_0",
                                         "deepseek32.Q8_0",     "glm-dsa.Q8_0",
-                                        "minimax-m3.Q8_0",     "minimax-text.Q8_0"};
+                                        "minimax-m3.Q8_0",     "minimax-text.Q8_0",
+                                        "hy-v4.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];
         snprintf(path, sizeof path, GOLDEN_MODELS "%s.gguf", names[i]);

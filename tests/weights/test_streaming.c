@@ -68,12 +68,13 @@ static void test_qwen4(void **state)
     close_opened(&o);
 }
 
-// Balanced streams; experts that a table chooses.
+// Balanced streams, and such as are kept; experts that a table chooses.
 static void test_deepseek4(void **state)
 {
     (void)state;
     check_model(HEARTH_SOURCE_DIR "/tests/golden/models/deepseek-v4.Q8_0.gguf", HEARTH_SPARSITY_OFF);
     check_model(HEARTH_SOURCE_DIR "/tests/golden/models/deepseek-v4-wide.Q8_0.gguf", HEARTH_SPARSITY_OFF);
+    check_model(HEARTH_SOURCE_DIR "/tests/golden/models/hy-v4.Q8_0.gguf", HEARTH_SPARSITY_OFF);
 }
 
 // A head that is larger than all layers together streams in parts that fit where a layer does.

@@ -45,7 +45,7 @@ SEEDS = {"deepseek-v4": 2}  # so that no choice of blocks or experts is close
 
 def spread(model, name, inputs):
     """The deviation of a weight's elements; None: as others."""
-    if not isinstance(model, tf.DeepseekV4ForCausalLM):
+    if not isinstance(model, (tf.DeepseekV4ForCausalLM, tf.HYV4ForCausalLM)):
         return None
     if name.endswith(("_hc.base", "hc_base", "_hc.scale", "hc_scale", "position_bias")):
         return 0.8

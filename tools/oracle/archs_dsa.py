@@ -5,12 +5,12 @@
 import numpy as np
 import torch
 import transformers as tf
-from gguf import ExpertGatingFuncType
+from gguf import ExpertGatingFuncType, GGUFValueType
 
-LATENT = ("deepseek32", "glm-dsa")
+LATENT = ("deepseek32", "glm-dsa", "hy_v4")
 ARCHS = LATENT + ("minimax-m3",)
 # Of some hundred, with which no choice is close: where one flips, a row of logits is another one.
-SEEDS = {"deepseek32": 258, "glm-dsa": 282, "minimax-m3": 130}
+SEEDS = {"deepseek32": 258, "glm-dsa": 282, "hy-v4": 149, "minimax-m3": 130}
 
 
 def models(latent, grouped, yarn, half, text):
@@ -30,6 +30,15 @@ def models(latent, grouped, yarn, half, text):
             "glm-dsa", tf.GlmMoeDsaForCausalLM,
             base | dict(num_hidden_layers=4, indexer_types=["full", "shared", "full", "shared"], n_shared_experts=1, n_group=1,
                         topk_group=1, routed_scaling_factor=1.8, rms_norm_eps=1e-5),
+            text,
+        ),
+        "hy-v4": (
+            "hy_v4", tf.HYV4ForCausalLM,
+            {k: v for k, v in base.items() if k != "first_k_dense_replace"} | dict(
+                num_hidden_layers=3, mlp_layer_types=["dense", "sparse", "sparse"], indexer_types=["full", "shared", "shared"],
+                n_shared_experts=1, n_group=1, topk_group=1, routed_scaling_factor=1.8, rms_norm_eps=1e-5, hc_mult=3,
+                hc_magnitude=1.6, hc_eps=1e-3, swiglu_limit=1.5,
+            ),
             text,
         ),
         "minimax-m3": (
@@ -74,8 +83,40 @@ def minimax_layer(out, sd, i):
         out[dst + "exp_probs_b.bias"] = sd[src + "mlp.gate.e_score_correction_bias"]
 
 
+HY = {"attn_sinks": "self_attn.sinks", "attn_gate": "self_attn.gate_proj.weight"} | {
+    f"hc_{place}_{part}": f"{place}_hc.{part}" for place in ("attn", "ffn") for part in ("fn", "base", "scale")
+}  # fmt: skip
+
+
+def paired(x, heads, rot):
+    """Rows of heads, of which the last `rot` rotate by halves, with those as adjacent pairs."""
+    x = x.reshape(heads, -1, *x.shape[1:]).copy()
+    x[:, -rot:] = x[:, -rot:].reshape(heads, 2, rot // 2, *x.shape[2:]).swapaxes(1, 2).reshape(heads, rot, *x.shape[2:])
+    return x.reshape(-1, *x.shape[2:])
+
+
+def as_pairs(cfg, sd):
+    """hy_v4's weights as in files, where adjacent elements rotate."""
+    sd = dict(sd)
+    for name in sd:
+        heads = (cfg.num_attention_heads if name.endswith("q_b_proj.weight") else
+                 cfg.index_n_heads if name.endswith("indexer.wq_b.weight") else
+                 1 if name.endswith("kv_a_proj_with_mqa.weight") or ".indexer.wk." in name or ".indexer.k_norm." in name else 0)  # fmt: skip
+        if heads:
+            sd[name] = paired(sd[name], heads, cfg.qk_rope_head_dim)
+    return sd
+
+
+def hy_head(out, sd):
+    for part in ("fn", "base", "scale"):
+        out[f"output_hc_{part}.weight"] = sd[f"model.hc_head.hc_{part}"]
+
+
 def layer(out, sd, i):
     """What a layer has beside those of deepseek2."""
+    for ours, theirs in HY.items():
+        if f"model.layers.{i}.{theirs}" in sd:
+            out[f"blk.{i}.{ours}.weight"] = sd[f"model.layers.{i}.{theirs}"]
     for ours, theirs in NAMES.items():
         name = f"model.layers.{i}.self_attn.indexer.{theirs}"
         if name in sd:
@@ -111,8 +152,10 @@ def watch(model, gaps):
         hidden, low, (cos, sin) = inputs[:3]
         n, rot = hidden.shape[1], cos.shape[-1]
         q, k = module.wq_b(low).view(n, module.n_heads, -1), module.k_norm(module.wk(hidden)).view(n, 1, -1)
+        behind = model.config.model_type == "hy_v4"
         turn = tf.models.deepseek_v32.modeling_deepseek_v32
         turn = turn.apply_rotary_pos_emb_interleave if model.config.model_type == "glm_moe_dsa" else turn.apply_rotary_pos_emb
+        q, k = (x.roll(rot, -1) if behind else x for x in (q, k))  # the order of elements does not count
         q_rot, k_rot = turn(q[None, ..., :rot], k[None, ..., :rot], cos, sin, unsqueeze_dim=2)
         q, k = torch.cat([q_rot[0], q[..., rot:]], -1), torch.cat([k_rot[0], k[..., rot:]], -1)[:, 0]
         scores = torch.einsum("sht,sh->st", (q @ k.T).relu(), module.weights_proj(hidden)[0])
@@ -142,6 +185,13 @@ def add_keys(w, arch, cfg):
         return
     for key, number in (("head_count", cfg.index_n_heads), ("key_length", cfg.index_head_dim), ("top_k", cfg.index_topk)):
         w.add_uint32(f"{arch}.attention.indexer.{key}", number)
+    if arch == "hy_v4":
+        w.add_array("hy_v4.attention.indexer.types", [kind == "full" for kind in cfg.indexer_types])
+        w.add_uint32("hy_v4.hyper_connection.count", cfg.hc_mult)
+        w.add_float32("hy_v4.hyper_connection.epsilon", cfg.hc_eps)
+        w.add_float32("hy_v4.hyper_connection.magnitude", cfg.hc_magnitude)
+        w.add_key_value("hy_v4.swiglu_clamp_exp", [cfg.swiglu_limit] * cfg.num_hidden_layers, GGUFValueType.ARRAY,
+                        GGUFValueType.FLOAT32)  # fmt: skip
     if arch == "glm-dsa":  # whose last layer guesses tokens ahead
         w.add_array(f"{arch}.attention.indexer.types", [kind == "full" for kind in cfg.indexer_types])
         w.add_nextn_predict_layers(1)

@@ -651,6 +651,7 @@ def gguf_tensors(arch, cfg, sd):
         elif arch == "minimax-m3":
             archs_dsa.minimax_layer(out, sd, i)
         elif arch in ("deepseek2", "mistral4") + archs_dsa.LATENT:
+            sd = archs_dsa.as_pairs(cfg, sd) if arch == "hy_v4" and not i else sd
             deepseek2_layer(out, sd, cfg, i, is_joint(cfg))
             archs_dsa.layer(out, sd, i)
             if arch == "mistral4":
@@ -667,6 +668,8 @@ def gguf_tensors(arch, cfg, sd):
             archs_vision.fuse(out, arch, i)
         else:
             gated_layer(out, sd, arch, cfg, i)
+    if arch == "hy_v4":
+        archs_dsa.hy_head(out, sd)
     archs_nextn.tensors(out, cfg, sd, qwen35_layer if arch == "qwen35" else lambda out, sd, cfg, i: deepseek2_layer(out, sd, cfg, i, False))
     return out
 
