@@ -450,8 +450,8 @@ struct hearth_session_params {
     // list of hearth_device_at() or parts of names, separated by commas, at most HEARTH_DEVICES_MOST, the one
     // with the last layers last; or "auto": the first that is no CPU; "all": all that are none; NULL: none.
     // No result depends on them. Of models with experts they compute layers' attention, and experts.
-    // Recurrent layers, gated and latent attention, values that are normed (Gemma 4), queries that grow
-    // (Ministral 3), and caches of Q8_0, leave them the head, and experts.
+    // Latent attention, and some rarer kinds (docs/accel.md), leave them the head, and experts; recurrent
+    // layers leave them what stands behind the last one, and of models with experts attention between.
     const char *device;
     // Bytes of each device's memory that may be used. 0: nine tenths of what is free there; where that is the
     // system's memory, no more than half of what is free besides the budget, for all such devices together.

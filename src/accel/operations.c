@@ -330,9 +330,18 @@ void hearth_accel_mask_gates(struct hearth_accel *a, const struct hearth_accel_m
 
 // ---- attention
 
+// What kernels/attention.cl calls formats.
+enum { FORMAT_F32, FORMAT_F16, FORMAT_BLOCKS };
+
 static int format_of(uint32_t type)
 {
-    return type == HEARTH_TYPE_F32 ? 0 : 1;
+    return type == HEARTH_TYPE_F32 ? FORMAT_F32 : type == HEARTH_TYPE_F16 ? FORMAT_F16 : FORMAT_BLOCKS;
+}
+
+bool hearth_accel_knows_cache(uint32_t type, size_t dim)
+{
+    return dim <= HEARTH_ACCEL_MAX_DIM && (type == HEARTH_TYPE_F16 || type == HEARTH_TYPE_F32 ||
+                                           (type == HEARTH_TYPE_Q8_0 && dim % 32 == 0));
 }
 
 void hearth_accel_store(struct hearth_accel *a, const struct hearth_accel_cache *c,
@@ -352,12 +361,14 @@ void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache
                          const struct hearth_accel_memory *out, const struct hearth_accel_memory *q,
                          struct hearth_accel_places places, const struct hearth_accel_weight *sinks,
                          const struct hearth_accel_attention *how, bool is_prompt, size_t n_ranges,
-                         const struct hearth_accel_memory *shares, size_t n_rows)
+                         const struct hearth_accel_memory *shares, const struct hearth_accel_memory *acts,
+                         size_t n_rows)
 {
     const float scale = how->cap > 0.0f ? 2.0f * (how->scale / how->cap) : how->scale;
     const size_t per = c->n_heads / c->n_heads_kv, together = per < QUERIES ? per : QUERIES;
     const bool rows_together = is_prompt && n_ranges == 1 && c->dim % 16 == 0 && c->dim <= ROWS_DIM &&
-                               c->dim == c->dim_v && format_of(c->type_k) && format_of(c->type_v);
+                               c->dim == c->dim_v && format_of(c->type_k) == FORMAT_F16 &&
+                               format_of(c->type_v) == FORMAT_F16;
     if (rows_together) {
         RUN(a, HEARTH_ACCEL_attend_rows, c->n_heads_kv * groups(per, together),
             groups(n_rows, QUERIES / together), 1, M(out), M(q), M(&c->pages), M(places.rows),
@@ -365,10 +376,14 @@ void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache
             I(c->n_heads_kv), I(c->dim), I(how->window), I(how->chunked), F(scale), F(how->cap), I(n_rows));
         return;
     }
+    const bool blocks = format_of(c->type_k) == FORMAT_BLOCKS;
+    if (blocks)
+        hearth_accel_quantize(a, acts, q, c->dim, n_rows * c->n_heads);
     RUN(a, HEARTH_ACCEL_attend, c->n_heads, n_rows, n_ranges, M(n_ranges > 1 ? shares : out), M(q),
         M(&c->pages), M(places.rows), M(places.pages), M(sinks->n ? &sinks->q : &none), I(sinks->n != 0),
         I(c->n_heads), I(c->n_heads_kv), I(c->dim), I(c->dim_v), I(format_of(c->type_k)),
-        I(format_of(c->type_v)), I(how->window), I(how->chunked), F(scale), F(how->cap), I(n_ranges));
+        I(format_of(c->type_v)), I(how->window), I(how->chunked), F(scale), F(how->cap), I(n_ranges),
+        M(blocks ? acts : &none), I(hearth_acts_padded(c->dim)), I(hearth_acts_bytes(c->dim)), I(is_prompt));
     if (n_ranges > 1)
         RUN(a, HEARTH_ACCEL_combine, c->n_heads, n_rows, 1, M(out), M(shares),
             M(sinks->n ? &sinks->q : &none), I(sinks->n != 0), I(c->n_heads), I(c->dim_v), I(n_ranges));

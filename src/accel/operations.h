@@ -168,7 +168,10 @@ void hearth_accel_mask_gates(struct hearth_accel *a, const struct hearth_accel_m
 // The longest head.
 #define HEARTH_ACCEL_MAX_DIM 512
 
-// A layer's part of the cache: for each page and key/value head 64 keys, then 64 values, F32 or F16.
+// Whether keys or values of so many elements may be in a cache of this format: F32, F16, or Q8_0.
+bool hearth_accel_knows_cache(uint32_t type, size_t dim);
+
+// A layer's part of the cache: for each page and key/value head 64 keys, then 64 values.
 struct hearth_accel_cache {
     struct hearth_accel_memory pages;
     uint32_t type_k, type_v;
@@ -200,13 +203,15 @@ void hearth_accel_store(struct hearth_accel *a, const struct hearth_accel_cache 
                         struct hearth_accel_rotation rotation, struct hearth_accel_places places,
                         size_t n_rows);
 // Attention of queries [n_rows x heads x dim] to out [n_rows x heads x dim_v]; is_prompt: most rows follow one another in a
-// sequence. sinks may have no rows. n_ranges: 1, as in prompts, or as many as the longest row has, with shares [n_rows x
-// n_ranges x heads x (dim_v + 2)] floats of workspace.
+// sequence, and of the class PROMPT. sinks may have no rows. n_ranges: 1, as in prompts, or as many as the longest row has,
+// with shares [n_rows x n_ranges x heads x (dim_v + 2)] floats of workspace. acts: where keys are in blocks, workspace of
+// hearth_acts_bytes(dim) for each query.
 void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache *c,
                          const struct hearth_accel_memory *out, const struct hearth_accel_memory *q,
                          struct hearth_accel_places places, const struct hearth_accel_weight *sinks,
                          const struct hearth_accel_attention *how, bool is_prompt, size_t n_ranges,
-                         const struct hearth_accel_memory *shares, size_t n_rows);
+                         const struct hearth_accel_memory *shares, const struct hearth_accel_memory *acts,
+                         size_t n_rows);
 
 // ---- checking
 

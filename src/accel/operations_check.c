@@ -507,7 +507,7 @@ void hearth_check_activations(struct hearth_check *c, size_t n, size_t n_rows)
 
 struct head {
     const uint8_t *keys, *values; // of all positions
-    const float *q;
+    const void *q;                // as the keys' format wants it
     size_t row_k, row_v;
 };
 
@@ -530,9 +530,11 @@ static void merge(struct hearth_check *c, struct sum *to, const struct sum *more
     to->max = top;
 }
 
+// work: rows of values, two of them, then scratch memory of products.
 static void attend_row(struct hearth_check *c, const struct hearth_check_attention *x, const struct head *h,
-                       int pos, const float *sink, float *out, float *const work[2])
+                       int pos, bool is_prompt, const float *sink, float *out, float *const work[3])
 {
+    const bool sums_decoded = is_prompt && hearth_type_info(x->type_v)->unit_elems;
     const int window = (int)x->window, oldest = window && x->chunked      ? pos / window * window
                                                 : window && pos >= window ? pos - window + 1
                                                                           : 0;
@@ -543,7 +545,7 @@ static void attend_row(struct hearth_check *c, const struct hearth_check_attenti
         float scores[TILE];
         struct sum part = {work[1], 0, 0};
         c->c.step[x->type_k](scores, TILE, h->keys + (size_t)from * h->row_k, h->row_k, x->dim,
-                             (size_t)(end - from), h->q, 0, 1, NULL);
+                             (size_t)(end - from), h->q, 0, 1, work[2]);
         const bool capped = x->cap > 0.0f;
         for (int i = 0; i < end - from && capped; i++)
             scores[i] *= 2.0f * (0.125f / x->cap);
@@ -553,8 +555,12 @@ static void attend_row(struct hearth_check *c, const struct hearth_check_attenti
             scores[i] = fmaf(2.0f * x->cap, scores[i], -x->cap);
         part.max = c->c.softmax_tile(scores, (size_t)(end - from), capped ? 1.0f : 0.125f, &part.sum);
         memset(part.out, 0, x->dim_v * sizeof *part.out);
-        c->c.axpy[x->type_v](part.out, h->values + (size_t)from * h->row_v, h->row_v, x->dim_v,
-                             (size_t)(end - from), scores);
+        if (sums_decoded)
+            c->c.prompt_t[x->type_v](part.out, x->dim_v, h->values + (size_t)from * h->row_v, h->row_v, 0,
+                                     x->dim_v, (size_t)(end - from), scores, TILE, 1, work[2]);
+        else
+            c->c.axpy[x->type_v](part.out, h->values + (size_t)from * h->row_v, h->row_v, x->dim_v,
+                                 (size_t)(end - from), scores);
         merge(c, &range, &part, x->dim_v);
         if (tile % RANGE == RANGE - 1 || tile == pos / TILE) {
             merge(c, &all, &range, x->dim_v);
@@ -614,7 +620,12 @@ void hearth_check_attend(struct hearth_check *c, const struct hearth_check_atten
     uint8_t *pages = take(c, n_pages * x->n_heads_kv * page);
     float *k = numbers(c, x->n_rows * kv_width), *v = numbers(c, x->n_rows * v_width);
     float *q = numbers(c, x->n_rows * width), *right = take(c, x->n_rows * width_v * sizeof *right);
-    float *const work[2] = {take(c, x->dim_v * sizeof(float)), take(c, x->dim_v * sizeof(float))};
+    float *prompt = take(c, x->n_rows * width_v * sizeof *prompt);
+    float *const work[3] = {take(c, x->dim_v * sizeof(float)), take(c, x->dim_v * sizeof(float)),
+                            take(c, hearth_kernels_scratch(&c->c, x->dim > x->dim_v ? x->dim : x->dim_v))};
+    const bool blocks = hearth_type_info(x->type_k)->unit_elems != 0;
+    const size_t acts_bytes = blocks ? hearth_acts_bytes(x->dim) : 0;
+    uint8_t *acts = take(c, acts_bytes + 64);
     float *sinks = numbers(c, x->n_heads), *turns = numbers(c, x->n_rows * x->n_rot + 1);
     int32_t *places = take(c, x->n_rows * 2 * sizeof *places),
             *numbers_of = take(c, n_pages * sizeof *numbers_of);
@@ -634,10 +645,13 @@ void hearth_check_attend(struct hearth_check *c, const struct hearth_check_atten
         places[2 * r] = x->pos + (int)r;
         for (size_t i = 0; i < x->n_heads; i++) {
             const size_t g = i / (x->n_heads / x->n_heads_kv);
+            const float *query = q + r * width + i * x->dim, *sink = x->sinks ? &sinks[i] : NULL;
             const struct head h = {keys + g * length * row_k, values + g * length * row_v,
-                                   q + r * width + i * x->dim, row_k, row_v};
-            attend_row(c, x, &h, x->pos + (int)r, x->sinks ? &sinks[i] : NULL,
-                       right + r * width_v + i * x->dim_v, work);
+                                   blocks ? (const void *)acts : query, row_k, row_v};
+            if (blocks)
+                c->c.quantize_acts(acts, query, x->dim);
+            attend_row(c, x, &h, x->pos + (int)r, false, sink, right + r * width_v + i * x->dim_v, work);
+            attend_row(c, x, &h, x->pos + (int)r, true, sink, prompt + r * width_v + i * x->dim_v, work);
         }
     }
     const struct hearth_accel_cache cache = {.pages = *place(c, pages, n_pages * x->n_heads_kv * page),
@@ -659,9 +673,12 @@ void hearth_check_attend(struct hearth_check *c, const struct hearth_check_atten
     const struct hearth_accel_rotation rotation = {x->n_rot ? turns_there : NULL, x->n_rot, x->neox};
     hearth_accel_store(c->a, &cache, copy, q_there, k_there, place(c, v, x->n_rows * v_width * sizeof *v),
                        rotation, at, x->n_rows);
-    hearth_accel_attend(c->a, &cache, out, q_there, at, &sink, &how, true, n_ranges, shares, x->n_rows);
-    compare(c, "a prompt's attention", out, right, x->n_rows * width_v);
-    hearth_accel_attend(c->a, &cache, out, q_there, at, &sink, &how, false, n_ranges, shares, x->n_rows);
+    const struct hearth_accel_memory *acts_there = place(c, NULL, x->n_rows * x->n_heads * acts_bytes);
+    hearth_accel_attend(c->a, &cache, out, q_there, at, &sink, &how, true, n_ranges, shares, acts_there,
+                        x->n_rows);
+    compare(c, "a prompt's attention", out, prompt, x->n_rows * width_v);
+    hearth_accel_attend(c->a, &cache, out, q_there, at, &sink, &how, false, n_ranges, shares, acts_there,
+                        x->n_rows);
     compare(c, "attention", out, right, x->n_rows * width_v);
     uint8_t *stored = take(c, x->n_rows * x->n_heads_kv * (row_k + row_v));
     for (size_t r = 0; stored && r < x->n_rows; r++)
@@ -687,6 +704,7 @@ int hearth_operations_check(struct hearth_accel *a, struct hearth_error *err)
         {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 2, 2, 32, 0, 1, 2100, true, true, 0, false, 0, false, 0.0f},
         {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 4, 2, 64, 70, 3, 138, false, false, 64, true, 0, true, 30.0f},
         {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 4, 2, 96, 0, 2, 130, false, false, 0, false, 64, false, 0.0f},
+        {HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q8_0, 4, 2, 64, 0, 2, 130, false, false, 64, true, 0, false, 0.0f},
     };
     struct hearth_check *c = hearth_calloc(1, sizeof *c);
     if (!c)

@@ -77,7 +77,8 @@ struct hearth_offload {
 
     // What a class uses while a part of a layer is computed; all that is used after one another.
     struct hearth_accel_memory h, acts, k, v, out, gate, up, mask, rank, parts, shares, pages;
-    struct hearth_accel_memory ones; // weights of norms that have none
+    struct hearth_accel_memory q_acts; // queries as activations, where keys are in blocks
+    struct hearth_accel_memory ones;   // weights of norms that have none
     struct hearth_accel_memory
         seen[2]; // steps' inputs of two feed-forward parts, where predictors look at them
     struct hearth_accel_memory head_h, head_acts, logits;

@@ -2,26 +2,20 @@
 // What devices know of a model.
 #include "engine/offload.h"
 
-static bool is_plain(uint32_t type)
-{
-    return type == HEARTH_TYPE_F16 || type == HEARTH_TYPE_F32;
-}
-
 // Whether devices know what all of the model's layers keep and do, or their attention, where they have experts.
 static bool knows_model(const struct hearth_session *s)
 {
     const struct hearth_hparams *hp = &s->model->hp;
-    const struct hearth_layer *first = &s->model->weights.layers[0];
-    const bool knows_norms = !hearth_has(&first->attn_inner_norm) && !hearth_has(&first->ffn_inner_norm);
     const bool knows_adding = hp->normed_scale == 0.0f && !hp->streams.n && !hp->n_embd_layer;
-    const bool knows_attention =
-        !hearth_values_in_keys(hp) && !hp->chooser.block && !hp->blender.n_layers && !hp->n_borrowing &&
-        !hp->uneven && hp->positions != HEARTH_POS_NONE && hp->alibi == 0.0f && !hp->gates_softplus &&
-        !hp->recurrence.beside && hp->head_dim <= HEARTH_ACCEL_MAX_DIM &&
-        hp->head_dim_window <= HEARTH_ACCEL_MAX_DIM && hp->value_dim <= HEARTH_ACCEL_MAX_DIM &&
-        hp->value_dim_window <= HEARTH_ACCEL_MAX_DIM;
-    return knows_norms && knows_adding && knows_attention && !(hp->n_expert && hp->parallel) &&
-           !(s->model->xielu && !hp->n_expert) && is_plain(s->kv.type_k) && is_plain(s->kv.type_v);
+    const bool knows_attention = !hearth_values_in_keys(hp) && !hp->chooser.block && !hp->blender.n_layers &&
+                                 !hp->n_borrowing && !hp->uneven && hp->positions != HEARTH_POS_NONE &&
+                                 hp->alibi == 0.0f && !hp->gates_softplus && !hp->recurrence.beside;
+    const bool knows_cache = hearth_accel_knows_cache(s->kv.type_k, (size_t)hp->head_dim) &&
+                             hearth_accel_knows_cache(s->kv.type_k, (size_t)hp->head_dim_window) &&
+                             hearth_accel_knows_cache(s->kv.type_v, (size_t)hp->value_dim) &&
+                             hearth_accel_knows_cache(s->kv.type_v, (size_t)hp->value_dim_window);
+    return knows_adding && knows_attention && knows_cache && !(hp->n_expert && hp->parallel) &&
+           !(s->model->xielu && !hp->n_expert);
 }
 
 bool hearth_offload_knows(const struct hearth_session *s, int layer)

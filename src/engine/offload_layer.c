@@ -204,8 +204,8 @@ void hearth_offload_project(struct hearth_offload *o, struct hearth_offload_rows
         hearth_accel_scale_rows(o->a, &rows->q, &rows->growth, heads * dim, (size_t)rows->n);
 }
 
-// Attention's output times what gates it.
-static void open_gates(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer)
+// Attention's output times what gates it, and normed where it is.
+static void finish_output(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer)
 {
     const struct hearth_offload_layer *l = layer_of(o, layer);
     const size_t n = (size_t)rows->n, width = l->cache.n_heads * l->cache.dim_v;
@@ -213,6 +213,9 @@ static void open_gates(struct hearth_offload *o, const struct hearth_offload_row
         hearth_accel_gate_beside(o->a, &o->out, &rows->both, width, l->cache.dim_v, n);
     if (W(l, attn_gate)->n)
         hearth_accel_gate(o->a, &o->out, &rows->gate, width, width / W(l, attn_gate)->n, n);
+    if (W(l, attn_inner_norm)->n)
+        hearth_accel_norm(o->a, &o->out, &o->out, W(l, attn_inner_norm), NULL, false,
+                          o->s->context.hp->norm_eps, n);
 }
 
 // Attention and its output's product, to `out`, or added to it; without the bias.
@@ -227,8 +230,8 @@ static void attend(struct hearth_offload *o, const struct hearth_offload_rows *r
                                                hp->attn_scale, hp->score_cap};
     hearth_accel_attend(o->a, &l->cache, &o->out, &rows->q,
                         (struct hearth_accel_places){&rows->places, &o->pages}, W(l, attn_sinks), &how,
-                        rows->is_prompt, ranges, &o->shares, (size_t)rows->n);
-    open_gates(o, rows, layer);
+                        rows->is_prompt, ranges, &o->shares, &o->q_acts, (size_t)rows->n);
+    finish_output(o, rows, layer);
     quantize(o, &o->out, W(l, attn_out)->k, rows);
     if (adds)
         product_add(o, rows, out, W(l, attn_out), &o->out);
@@ -296,9 +299,12 @@ static void compute_gates(struct hearth_offload *o, const struct hearth_offload_
         product(o, rows, &o->up, W(l, ffn_up), &o->h, mask);
     if (gated)
         hearth_accel_add_bias(o->a, &o->up, W(l, ffn_up_b), n);
-    if (mask)
+    const struct hearth_accel_weight *inner = W(l, ffn_inner_norm);
+    if (mask || inner->n)
         hearth_accel_activate(o->a, &o->gate, gated ? &o->up : NULL, mask, hp->activation, n_ff, n);
-    else
+    if (inner->n)
+        hearth_accel_norm_quantize(o->a, &o->gate, &o->acts, &o->gate, inner, NULL, false, hp->norm_eps, n);
+    else if (!mask)
         hearth_accel_activate_quantize(o->a, &o->gate, gated ? &o->up : NULL, &o->acts, hp->activation, n_ff,
                                        n);
 }

@@ -26,16 +26,16 @@
 
 // Those of attention come first.
 #define ROLE(name) (offsetof(struct hearth_layer, name) / sizeof(struct hearth_weight))
-static const size_t roles[] = {ROLE(attn_norm),  ROLE(attn_norm_b), ROLE(attn_q),         ROLE(attn_k),
-                               ROLE(attn_v),     ROLE(attn_gate),   ROLE(attn_q_b),       ROLE(attn_k_b),
-                               ROLE(attn_v_b),   ROLE(attn_q_norm), ROLE(attn_k_norm),    ROLE(attn_sinks),
-                               ROLE(attn_out),   ROLE(attn_out_b),  ROLE(attn_post_norm), ROLE(ffn_post_norm),
-                               ROLE(ffn_norm),   ROLE(ffn_norm_b),  ROLE(ffn_gate),       ROLE(ffn_up),
-                               ROLE(ffn_down),   ROLE(ffn_gate_b),  ROLE(ffn_up_b),       ROLE(ffn_down_b),
-                               ROLE(ffn_down_t), ROLE(ffn_linear),  ROLE(output_scale)};
+static const size_t roles[] = {
+    ROLE(attn_inner_norm), ROLE(attn_norm),     ROLE(attn_norm_b),    ROLE(attn_q),      ROLE(attn_k),
+    ROLE(attn_v),          ROLE(attn_gate),     ROLE(attn_q_b),       ROLE(attn_k_b),    ROLE(attn_v_b),
+    ROLE(attn_q_norm),     ROLE(attn_k_norm),   ROLE(attn_sinks),     ROLE(attn_out),    ROLE(attn_out_b),
+    ROLE(attn_post_norm),  ROLE(ffn_post_norm), ROLE(ffn_norm),       ROLE(ffn_norm_b),  ROLE(ffn_gate),
+    ROLE(ffn_up),          ROLE(ffn_down),      ROLE(ffn_gate_b),     ROLE(ffn_up_b),    ROLE(ffn_down_b),
+    ROLE(ffn_down_t),      ROLE(ffn_linear),    ROLE(ffn_inner_norm), ROLE(output_scale)};
 
 #define N_ROLES     (sizeof roles / sizeof *roles)
-#define N_ATTENTION 15
+#define N_ATTENTION 16
 
 static const size_t predictor_roles[] = {ROLE(pred_fc1), ROLE(pred_fc2)};
 
@@ -206,6 +206,8 @@ static void each_buffer(struct hearth_offload *o, uint64_t cap, buffer_fn fn, vo
     fn(arg, &o->rank, steps * rank * f32);
     fn(arg, &o->parts, whole ? steps * hearth_cluster_count((size_t)ff) * embd * f32 : 0);
     fn(arg, &o->shares, ranges > 1 ? steps * ranges * heads * (dim + 2) * f32 : 0);
+    fn(arg, &o->q_acts,
+       hearth_type_info(s->kv.type_k)->unit_elems ? n * heads * hearth_acts_bytes((size_t)dim) : 0);
     fn(arg, &o->ones, larger(embd, dim) * f32);
     fn(arg, &o->pages, o->max_pages * sizeof(int32_t));
     for (int i = 0; i < 2; i++)

@@ -216,6 +216,23 @@ static void test_attention(void **state)
                                                                     .pos = 2175,
                                                                     .sinks = i == 1,
                                                                     .split = split});
+    // In blocks: both, keys, values.
+    static const uint32_t blocks[][2] = {{HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q8_0},
+                                         {HEARTH_TYPE_Q8_0, HEARTH_TYPE_F16},
+                                         {HEARTH_TYPE_F32, HEARTH_TYPE_Q8_0}};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+        for (size_t kind = 0; kind < 3 && dims[i] % 32 == 0; kind++)
+            hearth_check_attend(c, &(struct hearth_check_attention){.type_k = blocks[kind][0],
+                                                                    .type_v = blocks[kind][1],
+                                                                    .n_heads = 4,
+                                                                    .n_heads_kv = 2,
+                                                                    .dim = dims[i],
+                                                                    .window = kind == 2 ? 50 : 0,
+                                                                    .n_rows = 1 + 2 * i,
+                                                                    .pos = kind ? 1100 : 70,
+                                                                    .split = kind == 1,
+                                                                    .sinks = kind == 2,
+                                                                    .n_rot = i ? 32 : 0});
     // Values that are shorter or longer than keys, windows that do not move, scores with a cap; at once and apart.
     for (int i = 0; i < 8; i++)
         hearth_check_attend(c, &(struct hearth_check_attention){.type_k = HEARTH_TYPE_F16,

@@ -62,7 +62,8 @@ static void test_golden(void **state)
         "models/olmo3.Q8_0",        "models/exaone4-hybrid.Q8_0", "models/nemotron.Q8_0",
         "models/phi2.Q8_0",         "models/gptneox.Q8_0",        "models/stablelm.Q8_0",
         "models/gemma4.Q4_0",       "models/mistral3.Q8_0",       "models/gemma2.Q8_0",
-        "models/stablelm-12b.Q8_0", "models/olmo.Q8_0",           "models/command-r-plus.Q8_0"};
+        "models/stablelm-12b.Q8_0", "models/olmo.Q8_0",           "models/command-r-plus.Q8_0",
+        "models/bitnet.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
         check_file(path, (struct way){.n_threads = 1, .sparsity = HEARTH_SPARSITY_AUTO});
@@ -76,6 +77,11 @@ static void test_caches(void **state)
     const char *path = golden("models/drelu.Q8_0");
     check_file(path, (struct way){.n_threads = 1, .type_k = HEARTH_KV_F32});
     check_file(path, (struct way){.n_threads = 1, .type_v = HEARTH_KV_F32});
+    path = golden("models/gemma3.Q8_0");
+    check_file(path, (struct way){.n_threads = 1, .type_k = HEARTH_KV_Q8_0, .type_v = HEARTH_KV_Q8_0});
+    path = golden("models/gemma4.Q8_0");
+    check_file(path, (struct way){.n_threads = 1, .type_k = HEARTH_KV_Q8_0});
+    check_file(path, (struct way){.n_threads = 1, .type_v = HEARTH_KV_Q8_0});
 }
 
 // Predictors, activations that decide, down by neuron.
@@ -101,8 +107,8 @@ static void test_head_alone(void **state)
         "models/gemma3n.Q8_0",    "models/gemma4-e.Q8_0",     "models/laguna.Q8_0",
         "models/qwen4exp.Q8_0",   "models/apertus.Q8_0",      "models/deepseek-v4.Q8_0",
         "models/minimax-m3.Q8_0", "models/minimax-text.Q8_0", "models/falcon-h.Q8_0",
-        "models/bitnet.Q8_0",     "models/deci.Q8_0",         "models/bloom.Q8_0",
-        "models/mpt.Q8_0",        "models/hy-v4.Q8_0"};
+        "models/bloom.Q8_0",      "models/mpt.Q8_0",          "models/deci.Q8_0",
+        "models/hy-v4.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
         const struct way way = {.n_threads = 1};
@@ -110,11 +116,6 @@ static void test_head_alone(void **state)
         check_device(path, way, want, 0, true);
         free(want);
     }
-    const char *path = golden("models/gemma3.Q8_0");
-    struct way way = {.n_threads = 1, .type_k = HEARTH_KV_Q8_0};
-    float *want = evaluate_alone(path, &way);
-    check_device(path, way, want, 0, true);
-    free(want);
 }
 
 // Models of which some layers are recurrent: a device has those behind the last one of these.
@@ -221,8 +222,7 @@ static void check_hot(const char *path, struct way way, bool streams)
     for (int layers = 0; layers < 2; layers++) {
         way.device = NULL;
         way.ram = 0;
-        // Devices do not know the one cache, so they have no layers.
-        way.type_k = layers ? HEARTH_KV_F16 : HEARTH_KV_Q8_0;
+        way.no_layers = !layers;
         float *want = evaluate_alone(path, &way);
         if (streams)
             let_stream(path, &way);
@@ -363,7 +363,7 @@ static void test_failing_open(void **state)
     }
     assert_int_equal(fewest, 0);
     free(want);
-    way.type_k = HEARTH_KV_Q8_0; // the head alone
+    way.no_layers = true; // the head alone
     for (long n = 1; n <= 6; n++) {
         struct opened o = open_way(path, &way);
         struct hearth_offload_params params = {.device = {.device = "0", .inexact = true, .fail_at = n},
@@ -391,12 +391,13 @@ static void note_skip(void *state, const bool *layers, bool head)
 }
 
 // With layers there, and with the head alone.
-static void check_shared(const char *path, uint64_t ram, enum hearth_kv_type type_k)
+static void check_shared(const char *path, uint64_t ram, bool no_layers)
 {
     const struct hearth_weights_tests tests = {SMALL, .always = true};
     struct hearth_model *m = open_model_for(path, ram, 2, &tests);
     n_stages = m->hp.n_layer;
-    struct way way = {.n_threads = 1, .n_seqs = 1, .device = "0", .type_k = type_k};
+    m->hp.gates_softplus = no_layers; // as in struct way
+    struct way way = {.n_threads = 1, .n_seqs = 1, .device = "0"};
     struct opened with = {.model = m, .n_vocab = hearth_model_info(m)->n_vocab}, without = with;
     OK(open_session_of(&with, &way));
     way.device = NULL;
@@ -412,7 +413,7 @@ static void check_shared(const char *path, uint64_t ram, enum hearth_kv_type typ
         struct opened *o = i ? &without : &with;
         const int seq = hearth_seq_new(o->session, &err);
         OK(hearth_prompt(o->session, seq, tokens, 3, NULL, NULL, &err));
-        assert_int_equal(n_skipped, i || type_k == HEARTH_KV_Q8_0 ? 0 : n_stages);
+        assert_int_equal(n_skipped, i || no_layers ? 0 : n_stages);
         assert_int_equal(skip_head, !i);
     }
     // Where it fails, all is the CPU's again.
@@ -432,8 +433,8 @@ static void test_shared_weights(void **state)
     uint64_t least, most;
     const char *path = keep(make_with("tiny-dense", false));
     find_budgets(path, HEARTH_SPARSITY_OFF, 1, &least, &most);
-    check_shared(path, 2 * most, HEARTH_KV_F16);
-    check_shared(path, 2 * most, HEARTH_KV_Q8_0);
+    check_shared(path, 2 * most, false);
+    check_shared(path, 2 * most, true);
 }
 
 static void test_sequences(void **state)

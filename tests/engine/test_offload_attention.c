@@ -134,6 +134,7 @@ static void test_caches(void **state)
     const char *path = golden("models/gpt-oss.Q8_0");
     check_file(path, (struct way){.n_threads = 1, .type_k = HEARTH_KV_F32});
     check_file(path, (struct way){.n_threads = 2, .type_v = HEARTH_KV_F32});
+    check_file(path, (struct way){.n_threads = 2, .type_k = HEARTH_KV_Q8_0, .type_v = HEARTH_KV_Q8_0});
 }
 
 // Steps by neuron within experts: gates that decide, predictors.
@@ -157,7 +158,7 @@ static void test_others(void **state)
                                         "models/qwen4exp.Q8_0",    "models/minimax-m3.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
-        struct way way = {.n_threads = 1, .type_k = i == 3 ? HEARTH_KV_Q8_0 : HEARTH_KV_F16};
+        struct way way = {.n_threads = 1, .no_layers = i == 3};
         float *want = evaluate_alone(path, &way);
         way.device = "0";
         assert_int_equal(check_there(path, &way, want), 0);
@@ -196,11 +197,8 @@ static void check_sizes(const char *path, enum hearth_device_prompts prompts)
     bool is_all = false;
     for (way.vram = 1 << 14; !is_all; way.vram += way.vram / (SANITIZED ? 2 : 6)) {
         assert_true(way.vram < (uint64_t)1 << 28);
-        const struct way other = {.n_threads = 1,
-                                  .device = "0",
-                                  .vram = way.vram,
-                                  .device_prompts = prompts,
-                                  .type_k = HEARTH_KV_Q8_0};
+        const struct way other = {
+            .n_threads = 1, .device = "0", .vram = way.vram, .device_prompts = prompts, .no_layers = true};
         struct opened o = open_way(path, &way), without = open_way(path, &other);
         const struct hearth_device_stats stats = device_stats_of(&o), base = device_stats_of(&without);
         const bool passes = o.session->offload->passing != NULL;

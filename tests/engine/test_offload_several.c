@@ -212,10 +212,10 @@ static void test_head(void **state)
     check_logits(&o, want, "a layer less for the head");
     close_opened(&o);
     // Models whose layers devices do not know: the head is the last one's that has room.
-    way.type_k = HEARTH_KV_Q8_0;
+    way.no_layers = true;
     way.vrams = (const uint64_t[]){60 << 20, 1};
     free(want);
-    want = evaluate_alone(path, &(struct way){.n_threads = 1, .type_k = HEARTH_KV_Q8_0});
+    want = evaluate_alone(path, &(struct way){.n_threads = 1});
     for (int i = 0; i < 2; i++) {
         o = open_way(path, &way);
         assert_int_equal(check_layers(&o, 2), 0);

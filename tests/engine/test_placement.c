@@ -58,13 +58,14 @@ static void test_foreseen(void **state)
     check_foreseen(path, (struct way){.n_threads = 1});
     check_foreseen(path, (struct way){.n_threads = 1, .device_layers = 2});
     check_foreseen(path, (struct way){.n_threads = 1, .device_prompts = HEARTH_DEVICE_PROMPTS_NEVER});
+    check_foreseen(path, (struct way){.n_threads = 1, .no_layers = true});
     check_foreseen(path, (struct way){.n_threads = 1, .type_k = HEARTH_KV_Q8_0});
     path = keep(make_pack(true));
     check_foreseen(path, (struct way){.n_threads = 1, .sparsity = HEARTH_SPARSITY_PREDICT});
     const char *experts = HEARTH_SOURCE_DIR "/tests/golden/models/gpt-oss.Q8_0.gguf";
     check_foreseen(experts, (struct way){.n_threads = 1});
     check_foreseen(experts, (struct way){.n_threads = 1, .device_layers = 1});
-    check_foreseen(experts, (struct way){.n_threads = 1, .type_k = HEARTH_KV_Q8_0});
+    check_foreseen(experts, (struct way){.n_threads = 1, .no_layers = true});
     assert_true(check_foreseen(experts, (struct way){.n_threads = 1,
                                                      .device_prompts = HEARTH_DEVICE_PROMPTS_ALWAYS}) > 0);
 }

@@ -30,6 +30,7 @@ struct way {
     const struct hearth_adapter *adapters; // [n_adapters]
     size_t n_adapters;
     const char *device; // NULL: none
+    bool no_layers;     // devices do not know its attention
     int device_layers;
     uint64_t vram;
     const uint64_t *vrams; // [n_vrams] of several devices,
@@ -58,6 +59,7 @@ static inline void open_model_of(struct opened *o, const char *path, const struc
     *o = (struct opened){0};
     OK(hearth_model_open(&o->model, path, &params, &err));
     o->model->load.tests = &way->tests;
+    o->model->hp.gates_softplus |= way->no_layers; // which changes nothing where there are no gates
     o->n_vocab = hearth_model_info(o->model)->n_vocab;
 }
 

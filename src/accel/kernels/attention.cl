@@ -14,15 +14,54 @@
 #define STATES     (TEAMS + 2)
 #define STATE_SIZE (MAX_DIM + 2)
 
-INLINE void store_number(__global uchar *to, __global uchar *copy, int i, float x, int format)
+// Formats of keys and values: 0 F32, 1 F16, 2 Q8_0, whose blocks of 32 have a scale and as many bytes.
+#define BLOCKS       2
+#define BLOCK        32
+#define BLOCK_BYTES  34
+
+INLINE size_t row_bytes(int dim, int format)
 {
-    if (format) {
-        const ushort h = half_of(x);
-        ((__global ushort *)copy)[i] = h;
-        ((__global ushort *)to)[i] = h;
-    } else {
-        ((__global float *)copy)[i] = x;
-        ((__global float *)to)[i] = x;
+    return format == BLOCKS ? (size_t)(dim / BLOCK) * BLOCK_BYTES : (size_t)dim * (format ? 2 : 4);
+}
+
+// hearth_q8_0_encode() of one block.
+INLINE void store_block(__global uchar *to, __global uchar *copy, const __global float *x)
+{
+    float largest = 0.0f;
+    for (int i = 0; i < BLOCK; i++)
+        largest = fabs(x[i]) > largest ? fabs(x[i]) : largest;
+    const float d = divide(largest, 127.0f), inverse = d != 0.0f ? divide(1.0f, d) : 0.0f;
+    const ushort h = half_of(d);
+    *(__global ushort *)to = h;
+    *(__global ushort *)copy = h;
+    for (int i = 0; i < BLOCK; i++) {
+        // To nearest, ties away from zero; what is not a number becomes -127.
+        const float v = x[i] * inverse;
+        int q = !(v > -127.0f) ? -127 : v < 127.0f ? (int)v : 127;
+        if (v > -127.0f && v < 127.0f)
+            q += v - (float)q >= 0.5f ? 1 : v - (float)q <= -0.5f ? -1 : 0;
+        to[2 + i] = (uchar)q;
+        copy[2 + i] = (uchar)q;
+    }
+}
+
+// A head's row, by all items of the group.
+INLINE void store_row(__global uchar *to, __global uchar *copy, const __global float *x, int dim, int format)
+{
+    if (format == BLOCKS) {
+        for (int i = ITEM; i < dim / BLOCK; i += GROUP)
+            store_block(to + i * BLOCK_BYTES, copy + i * BLOCK_BYTES, x + i * BLOCK);
+        return;
+    }
+    for (int i = ITEM; i < dim; i += GROUP) {
+        if (format) {
+            const ushort h = half_of(x[i]);
+            ((__global ushort *)copy)[i] = h;
+            ((__global ushort *)to)[i] = h;
+        } else {
+            ((__global float *)copy)[i] = x[i];
+            ((__global float *)to)[i] = x[i];
+        }
     }
 }
 
@@ -44,7 +83,7 @@ KERNEL store(__global uchar *pages_at, __global uchar *copy, __global float *k, 
     if (is_query)
         return;
     const int pos = places[2 * row], page = pages[places[2 * row + 1] + pos / TILE], slot = pos % TILE;
-    const size_t row_k = (size_t)dim * (format_k ? 2 : 4), row_v = (size_t)dim_v * (format_v ? 2 : 4);
+    const size_t row_k = row_bytes(dim, format_k), row_v = row_bytes(dim_v, format_v);
     __global uchar *tile = pages_at + ((size_t)page * (size_t)n_heads + head) * TILE * (row_k + row_v);
     __global uchar *keys = tile + (size_t)slot * row_k;
     __global uchar *values = tile + TILE * row_k + (size_t)slot * row_v;
@@ -52,10 +91,8 @@ KERNEL store(__global uchar *pages_at, __global uchar *copy, __global float *k, 
     __global uchar *values_copy = keys_copy + row_k;
     const __global float *key = k + (row * (size_t)n_heads + head) * (size_t)dim;
     const __global float *value = v + (row * (size_t)n_heads + head) * (size_t)dim_v;
-    for (int i = ITEM; i < dim; i += GROUP)
-        store_number(keys, keys_copy, i, key[i], format_k);
-    for (int i = ITEM; i < dim_v; i += GROUP)
-        store_number(values, values_copy, i, value[i], format_v);
+    store_row(keys, keys_copy, key, dim, format_k);
+    store_row(values, values_copy, value, dim_v, format_v);
 }
 
 // What attention keeps of what it has seen: values that are not divided yet, the largest score and the sum. All items of
@@ -93,8 +130,15 @@ INLINE void merge(struct state to, struct state more, int dim, int items)
 
 struct heads {
     const __global uchar *pages_at;
-    int n_heads, head, dim, dim_v, format_k, format_v;
+    int n_heads, head, dim, dim_v, format_k, format_v, is_prompt;
     float scale, cap;
+};
+
+// A group's query: as numbers, or, where keys are blocks, as activations of products (kernels/kernels.h).
+struct query {
+    __local float *plain; // [MAX_DIM]
+    __local uint *hi, *lo; // [MAX_DIM / 4]
+    __local float *d;      // [MAX_DIM / BLOCK]
 };
 
 // A score times the scale; with a cap, that times a sigmoid of it (hearth_soft_cap(), whose factor the scale is).
@@ -113,9 +157,44 @@ INLINE int oldest_of(int pos, int window, int chunked)
     return window && pos >= window ? pos - window + 1 : 0;
 }
 
-INLINE float score_of(const struct heads *h, const __global uchar *key, const __local float *q)
+// The lanes' tree.
+INLINE float sum_of(float *acc)
+{
+    UNROLL for (int l = 0; l < LANES / 2; l++)
+        acc[l] += acc[l + 8];
+    UNROLL for (int l = 0; l < 4; l++)
+        acc[l] += acc[l + 4];
+    acc[0] += acc[2];
+    acc[1] += acc[3];
+    return acc[0] + acc[1];
+}
+
+// With a key in blocks, of which a head has no more than lanes.
+INLINE float dot_blocks(const struct heads *h, const __global uchar *key, struct query q)
 {
     float acc[LANES];
+    UNROLL for (int l = 0; l < LANES; l++) {
+        acc[l] = 0.0f;
+        if (l * BLOCK < h->dim) {
+            const __global ushort *from = (const __global ushort *)(key + l * BLOCK_BYTES);
+            int high = 0, low = 0;
+            UNROLL for (int i = 0; i < BLOCK / 4; i++) {
+                const uint word = (uint)from[1 + 2 * i] | (uint)from[2 + 2 * i] << 16;
+                high = dot4(word, q.hi[l * BLOCK / 4 + i], high);
+                low = dot4(word, q.lo[l * BLOCK / 4 + i], low);
+            }
+            acc[l] = fma(half_of_bits(from[0]) * q.d[l], (float)(128 * high + low), 0.0f);
+        }
+    }
+    return sum_of(acc);
+}
+
+INLINE float score_of(const struct heads *h, const __global uchar *key, struct query query)
+{
+    const __local float *q = query.plain;
+    float acc[LANES];
+    if (h->format_k == BLOCKS)
+        return scaled(dot_blocks(h, key, query), h->scale, h->cap);
     UNROLL for (int l = 0; l < LANES; l++)
         acc[l] = 0.0f;
     if (h->format_k && h->dim % LANES == 0) {
@@ -132,18 +211,37 @@ INLINE float score_of(const struct heads *h, const __global uchar *key, const __
                 acc[l] = i + l < h->dim ? fma(plain_at(key, h->format_k, (size_t)(i + l)), q[i + l], acc[l])
                                         : acc[l] + 0.0f;
     }
-    UNROLL for (int l = 0; l < LANES / 2; l++)
-        acc[l] += acc[l + 8];
-    UNROLL for (int l = 0; l < 4; l++)
-        acc[l] += acc[l + 4];
-    acc[0] += acc[2];
-    acc[1] += acc[3];
-    return scaled(acc[0] + acc[1], h->scale, h->cap);
+    return scaled(sum_of(acc), h->scale, h->cap);
+}
+
+// The same of values in blocks: a step's number is multiplied by the scale, a prompt's by the decoded value.
+INLINE float sum_blocks(const struct heads *h, const __global uchar *values, const __local float *p, int n, int element)
+{
+    const size_t row = row_bytes(h->dim_v, BLOCKS);
+    const __global uchar *from = values + element / BLOCK * BLOCK_BYTES;
+    float acc = 0.0f;
+    for (int r = 0; r < n; r += 8) {
+        uint scale[8];
+        int q[8];
+        UNROLL for (int i = 0; i < 8; i++) {
+            const __global uchar *at = from + (size_t)(r + i < n ? r + i : n - 1) * row;
+            scale[i] = *(const __global ushort *)at;
+            q[i] = ((const __global char *)at)[2 + element % BLOCK];
+        }
+        UNROLL for (int i = 0; i < 8; i++) {
+            const float by = r + i < n ? p[r + i] : 0.0f, d = half_of_bits(scale[i]);
+            if (by != 0.0f)
+                acc = h->is_prompt ? fma(by, d * (float)q[i], acc) : fma(by * d, (float)q[i], acc);
+        }
+    }
+    return acc;
 }
 
 // Of the values of n positions, each times its number in p.
 INLINE float sum_values(const struct heads *h, const __global uchar *values, const __local float *p, int n, int element)
 {
+    if (h->format_v == BLOCKS)
+        return sum_blocks(h, values, p, n, element);
     float acc = 0.0f;
     for (int r = 0; r < n; r += 8) {
         uint bits[8];
@@ -161,10 +259,10 @@ INLINE float sum_values(const struct heads *h, const __global uchar *values, con
 }
 
 // A team's share: positions [from, from + n) of a page, which may be none. All teams come here at the same time.
-INLINE void attend_tile(struct state share, const struct heads *h, const __local float *q, __local float *scores,
+INLINE void attend_tile(struct state share, const struct heads *h, struct query q, __local float *scores,
                         __local float *lane, int item, int page, int from, int n)
 {
-    const size_t row_k = (size_t)h->dim * (h->format_k ? 2 : 4), row_v = (size_t)h->dim_v * (h->format_v ? 2 : 4);
+    const size_t row_k = row_bytes(h->dim, h->format_k), row_v = row_bytes(h->dim_v, h->format_v);
     const __global uchar *tile =
         h->pages_at + ((size_t)page * (size_t)h->n_heads + (size_t)h->head) * TILE * (row_k + row_v);
     const __global uchar *keys = tile + (size_t)from * row_k;
@@ -212,7 +310,7 @@ INLINE struct state state_of(__local float *memory, int number)
 
 // Ranges [first, end) of a row's positions; leaves sum 0 where there are none. states: room for STATES of them, of which
 // the teams' come first, then that of a range and that of all, which is what comes out.
-INLINE struct state attend_ranges(const struct heads *h, const __local float *q, __local float *scores, __local float *lane,
+INLINE struct state attend_ranges(const struct heads *h, struct query q, __local float *scores, __local float *lane,
                                   __local float *states, const __global int *pages, int pos, int oldest, int first,
                                   int end)
 {
@@ -267,9 +365,12 @@ INLINE void normalise(struct state s, __global float *out, int dim, int has_sink
 KERNEL_OF(ATTEND_GROUP) attend(__global float *out, const __global float *queries, const __global uchar *pages_at,
                                const __global int *places, const __global int *pages, const __global float *sinks,
                                int has_sinks, int n_heads, int n_heads_kv, int dim, int dim_v, int format_k, int format_v,
-                               int window, int chunked, float scale, float cap, int n_ranges)
+                               int window, int chunked, float scale, float cap, int n_ranges, const __global uchar *acts,
+                               int padded, int acts_bytes, int is_prompt)
 {
-    __local float q[MAX_DIM], scores[ATTEND_GROUP], lane[TEAMS * LANES], states[STATES * STATE_SIZE];
+    __local float q_plain[MAX_DIM], q_d[MAX_DIM / BLOCK];
+    __local uint q_hi[MAX_DIM / 4], q_lo[MAX_DIM / 4];
+    __local float scores[ATTEND_GROUP], lane[TEAMS * LANES], states[STATES * STATE_SIZE];
     const int head = (int)get_group_id(0), r = (int)get_group_id(2);
     const size_t row = get_group_id(1);
     const int pos = places[2 * row], ranges = pos / (TILE * RANGE) + 1;
@@ -281,10 +382,27 @@ KERNEL_OF(ATTEND_GROUP) attend(__global float *out, const __global float *querie
     h.dim_v = dim_v;
     h.format_k = format_k;
     h.format_v = format_v;
+    h.is_prompt = is_prompt;
     h.scale = scale;
     h.cap = cap;
-    for (int i = ITEM; i < dim; i += ATTEND_GROUP)
-        q[i] = queries[(row * (size_t)n_heads + (size_t)head) * (size_t)dim + (size_t)i];
+    struct query q;
+    q.plain = q_plain;
+    q.hi = q_hi;
+    q.lo = q_lo;
+    q.d = q_d;
+    const size_t query = row * (size_t)n_heads + (size_t)head;
+    if (format_k == BLOCKS) {
+        const struct token t = token_of(acts + query * (size_t)acts_bytes, padded);
+        for (int i = ITEM; i < dim / 4; i += ATTEND_GROUP) {
+            q_hi[i] = t.hi[i];
+            q_lo[i] = t.lo[i];
+        }
+        if (ITEM < dim / BLOCK)
+            q_d[ITEM] = t.d[ITEM];
+    } else {
+        for (int i = ITEM; i < dim; i += ATTEND_GROUP)
+            q_plain[i] = queries[query * (size_t)dim + (size_t)i];
+    }
     SYNC;
     const int first = n_ranges > 1 ? r : 0, end = n_ranges > 1 ? (r < ranges ? r + 1 : r) : ranges;
     const struct state s = attend_ranges(&h, q, scores, lane, states, pages + places[2 * row + 1], pos,
