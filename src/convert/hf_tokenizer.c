@@ -78,11 +78,15 @@ static int read_vocab(struct hearth_hf_vocab *v, struct hearth_error *err)
         rc = read_spm(v, path, err);
     else if (v->tokenizer.root)
         rc = hearth_hf_vocab_from_json(v, err);
+    else if (exists(v, "tiktoken.model", path))
+        rc = hearth_hf_vocab_from_tiktoken(v, path, err);
     else if (exists(v, "vocab.json", path) && exists(v, "merges.txt", path))
         rc = hearth_hf_vocab_from_lists(v, err);
     else
-        rc = hearth_fail(err, HEARTH_E_INVALID,
-                         "%s: no tokenizer here: neither tokenizer.json nor tokenizer.model", v->m->folder);
+        rc = hearth_fail(
+            err, HEARTH_E_INVALID,
+            "%s: no tokenizer here: neither tokenizer.json nor tokenizer.model nor tiktoken.model",
+            v->m->folder);
     if (!rc)
         rc = name_unused(v, err);
     return rc ? rc : hearth_hf_special_read(v, err);

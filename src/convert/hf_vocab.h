@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A vocabulary while it is put together from the files of a Hugging Face folder. Files: hf_tokenizer.c (which
 // files there are, and writing), hf_vocab.c (the arrays), hf_vocab_bpe.c (tokenizer.json, vocab.json),
-// hf_vocab_spm.c (tokenizer.model), hf_pretok.c (names of pre-tokenizers), hf_special.c (special tokens,
+// hf_vocab_spm.c (tokenizer.model), hf_vocab_tiktoken.c (tiktoken.model), hf_pretok.c (names of pre-tokenizers), hf_special.c (special tokens,
 // templates).
 #ifndef HEARTH_CONVERT_HF_VOCAB_H
 #define HEARTH_CONVERT_HF_VOCAB_H
@@ -65,6 +65,9 @@ int32_t hearth_hf_vocab_find(const struct hearth_hf_vocab *v, struct hearth_str 
 int hearth_hf_vocab_from_json(struct hearth_hf_vocab *v, struct hearth_error *err);
 // From vocab.json and merges.txt, whose words are cut as the family's models do.
 int hearth_hf_vocab_from_lists(struct hearth_hf_vocab *v, struct hearth_error *err);
+// From a file of tiktoken's, of Kimi's models alone. HEARTH_E_UNSUPPORTED: another's. HEARTH_E_FORMAT, HEARTH_E_IO,
+// HEARTH_E_MEMORY.
+int hearth_hf_vocab_from_tiktoken(struct hearth_hf_vocab *v, const char *path, struct hearth_error *err);
 // From v->spm.
 int hearth_hf_vocab_from_spm(struct hearth_hf_vocab *v, const char *path, struct hearth_error *err);
 

@@ -403,9 +403,10 @@ static void check_ids(const struct hearth_model *model, const char *kind)
 static void test_tokenizers(void **state)
 {
     (void)state;
-    static const char *const models[][2] = {
-        {"llama", "llama3"},     {"qwen2", "qwen"}, {"falcon-7b", "falcon"}, {"mistral", "spm"},
-        {"mixtral", "spm-json"}, {"opt", "gpt2"},   {"gemma4", "gemma4"}};
+    static const char *const models[][2] = {{"llama", "llama3"},     {"qwen2", "qwen"},
+                                            {"falcon-7b", "falcon"}, {"mistral", "spm"},
+                                            {"mixtral", "spm-json"}, {"opt", "gpt2"},
+                                            {"gemma4", "gemma4"},    {"deepseek-v3-int4", "tiktoken"}};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         struct hearth_model_params mp = hearth_model_params_default();
         struct hearth_model *model;
@@ -570,6 +571,18 @@ static void test_refusals(void **state)
                    HEARTH_E_UNSUPPORTED, "layers without experts");
     REFUSED_CHANGE("qwen3next", config, "\"linear_num_value_heads\":4", "\"linear_num_value_heads\":2",
                    HEARTH_E_FORMAT, "conv1d.weight has shape [");
+    REFUSED_CHANGE("deepseek-v3-int4", "tokenizer_config.json", "TikTokenTokenizer", "OtherTokenizer",
+                   HEARTH_E_UNSUPPORTED, "only Kimi's vocabularies of this form are known");
+    REFUSED_CHANGE("deepseek-v3-int4", "tiktoken.model", "AA== 0", "A!== 0", HEARTH_E_FORMAT,
+                   "tiktoken.model: line 1 is no token in base64");
+    REFUSED_CHANGE("deepseek-v3-int4", "tiktoken.model", "AA== 0", "AA== 1", HEARTH_E_FORMAT,
+                   "rank 1 is there twice");
+    REFUSED_CHANGE("deepseek-v3-int4", "tiktoken.model", "AA== 0", "AA== 999", HEARTH_E_FORMAT,
+                   "a rank below 288");
+    REFUSED_CHANGE("deepseek-v3-int4", "tiktoken.model", "AA== 0", "AA== 287", HEARTH_E_FORMAT,
+                   "rank 0 is missing");
+    REFUSED_CHANGE("deepseek-v3-int4", "tiktoken.model", "AA== 0", "AQ== 0", HEARTH_E_FORMAT,
+                   "ranks 0 and 1 are one token");
     REFUSED_CHANGE("qwen3moe-nvfp4", "hf_quant_config.json", "\"MIXED_PRECISION\"", "\"INT4_AWQ\"",
                    HEARTH_E_UNSUPPORTED, "\"quant_algo\" \"INT4_AWQ\" of ModelOpt cannot be converted");
     REFUSED_CHANGE("qwen3moe-nvfp4", "hf_quant_config.json", "\"MIXED_PRECISION\"", "\"FP8\"",

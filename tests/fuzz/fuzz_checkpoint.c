@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Fuzz target: any bytes as a file of a Hugging Face folder. Byte 0 says which: 0 safetensors, 1 a file of torch.save(),
-// 2 a pickle, 3 tokenizer.model, 4 tokenizer.json, 5 config.json, 6 hf_quant_config.json. What is opened must keep the readers' promises.
+// 2 a pickle, 3 tokenizer.model, 4 tokenizer.json, 5 config.json, 6 hf_quant_config.json,
+// 7 tiktoken.model. What is opened must keep the readers' promises.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,8 @@ static char folder[64], path[128];
 
 static void remove_files(void)
 {
-    static const char *const names[] = {"input", "config.json", "tokenizer.json", "hf_quant_config.json"};
+    static const char *const names[] = {"input", "config.json", "tokenizer.json", "hf_quant_config.json",
+                                        "tokenizer_config.json"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         unlink(path);
@@ -114,6 +116,26 @@ static void read_quantised(const uint8_t *data, size_t n)
     unlink(path); // other inputs have none
 }
 
+// A vocabulary of ranks.
+static void read_tiktoken(const uint8_t *data, size_t n)
+{
+    static const char class[] = "{\"tokenizer_class\":\"TikTokenTokenizer\"}";
+    struct hearth_error err = {0};
+    struct hearth_hf_model m;
+    struct hearth_hf_vocab v = {.m = &m};
+    write_file("config.json", (const uint8_t *)config, strlen(config));
+    CHECK(!hearth_hf_model_open(&m, folder, NULL, &err));
+    write_file("tokenizer_config.json", (const uint8_t *)class, strlen(class));
+    CHECK(!hearth_json_file_open(&v.config, folder, "tokenizer_config.json", true, &err));
+    write_file("input", data, n);
+    const int rc = hearth_hf_vocab_from_tiktoken(&v, path, &err);
+    CHECK(!rc == !err.message[0]);
+    for (uint32_t i = 0; !rc && i < v.n_merges; i++)
+        CHECK(memchr(v.merges[i].s, ' ', v.merges[i].n));
+    hearth_hf_vocab_free(&v);
+    hearth_hf_model_close(&m);
+}
+
 static void read_json(const uint8_t *data, size_t n, bool tokenizer)
 {
     struct hearth_error err = {0};
@@ -137,7 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct hearth_error err = {0};
     if (!size)
         return 0;
-    const uint8_t kind = data[0] % 7;
+    const uint8_t kind = data[0] % 8;
     data++;
     size--;
     if (kind < 2)
@@ -148,6 +170,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_spm(data, size);
     else if (kind == 6)
         read_quantised(data, size);
+    else if (kind == 7)
+        read_tiktoken(data, size);
     else
         read_json(data, size, kind == 4);
     return 0;

@@ -8,6 +8,7 @@
 # With names, the tokenizers stay as they are.
 
 import argparse
+import base64
 import copy
 import io
 import json
@@ -191,10 +192,45 @@ def gpt2_tokenizer(folder):
     write_json(folder, "tokenizer_config.json", {"bos_token": "</s>", "eos_token": "</s>", "tokenizer_class": "GPT2Tokenizer"})
 
 
+KIMI = "|".join([
+    r"[\p{Han}]+",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+",
+])  # fmt: skip
+KIMI_SPECIALS = ["[BOS]", "[EOS]", "<|im_end|>", "<|reserved_token_287|>"]
+
+
+def kimi_ranks():
+    """{bytes: rank} of the vocabulary of BpeVocab."""
+    from transformers.convert_slow_tokenizer import bytes_to_unicode
+    vocab, byte_of = BpeVocab(), {c: b for b, c in bytes_to_unicode().items()}
+    return {bytes(byte_of[c] for c in t): i for i, t in enumerate(vocab.tokens[: 256 + len(vocab.merges)])}
+
+
+def tiktoken_tokenizer(folder):
+    """Kimi's: a token and its rank in each line."""
+    with open(os.path.join(folder, "tiktoken.model"), "wb") as f:
+        for token, rank in kimi_ranks().items():
+            f.write(base64.b64encode(token) + b" %d\n" % rank)
+    added = {str(284 + i): {"content": t, "special": True} for i, t in enumerate(KIMI_SPECIALS[:3])}
+    config = {"added_tokens_decoder": added, "bos_token": "[BOS]", "eos_token": "[EOS]", "tokenizer_class": "TikTokenTokenizer",
+              "chat_template": TEMPLATE}  # fmt: skip
+    write_json(folder, "tokenizer_config.json", config)
+
+
+class KimiTokenizer:
+    """What llama.cpp's converter asks of the tokenizer that Kimi's checkpoints bring along as code."""
+
+    def __init__(self):
+        self.model = type("Model", (), {"_mergeable_ranks": kimi_ranks()})
+        self.special_tokens = {t: 284 + i for i, t in enumerate(KIMI_SPECIALS)}
+
+
 TOKENIZERS = {
     "llama3": (llama3_tokenizer, "llama-bpe"), "qwen": (qwen_tokenizer, "qwen2"), "falcon": (falcon_tokenizer, "falcon"),
     "spm": (spm_tokenizer, None), "spm-json": (spm_json_tokenizer, None), "gpt2": (gpt2_tokenizer, "gpt-2"),
-    "gemma4": (gemma4_tokenizer, None),
+    "gemma4": (gemma4_tokenizer, None), "tiktoken": (tiktoken_tokenizer, "kimi-k2"),
 }  # fmt: skip
 
 
@@ -204,6 +240,11 @@ def tokenizer_ids(kind, folder):
         import sentencepiece
         p = sentencepiece.SentencePieceProcessor(model_file=os.path.join(folder, "tokenizer.model"))
         return [[1] + p.encode(t) for t in TEXTS if "</s>" not in t]
+    if kind == "tiktoken":
+        import tiktoken
+        specials = {t: 284 + i for i, t in enumerate(KIMI_SPECIALS)}
+        t = tiktoken.Encoding("kimi", pat_str=KIMI, mergeable_ranks=kimi_ranks(), special_tokens=specials)
+        return [t.encode(text, allowed_special="all") for text in TEXTS]
     if kind == "gpt2":
         t = Tokenizer(models.BPE.from_file(os.path.join(folder, "vocab.json"), os.path.join(folder, "merges.txt")))
         t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -426,7 +467,7 @@ MODELS |= {
                                  images="Qwen3_5ForConditionalGeneration", mtp=2, config={"mtp_num_hidden_layers": 1}),
     ),
     "deepseek-v3-int4": ( # as Kimi K2 Thinking is published
-        tf.DeepseekV3ForCausalLM, MODELS["deepseek-v3"][1], "llama3", "bfloat16",
+        tf.DeepseekV3ForCausalLM, MODELS["deepseek-v3"][1], "tiktoken", "bfloat16",
         dict(config={"scoring_func": "sigmoid"}, packed="int4", packed_config={
             "config_groups": {"group_0": {"targets": ["Linear"], "weights": {
                 "num_bits": 4, "type": "int", "strategy": "group", "group_size": 8, "symmetric": True}}},
@@ -972,11 +1013,15 @@ def convert_with_llama_cpp(folder, pre):
     cls = get_model_class(get_model_architecture(hparams, ModelType.TEXT))
     if raw.get("model_type") in ("hunyuan_v1_moe", "deepseek_v32", "glm_moe_dsa", "glm4_moe_lite", "glm4_moe", "glm4"):  # whose published vocabulary has tokens that this one lacks
         cls.set_vocab = cls._set_vocab_gpt2
+    from_pretrained = AutoTokenizer.from_pretrained
+    if pre == "kimi-k2":
+        AutoTokenizer.from_pretrained = staticmethod(lambda *_, **__: KimiTokenizer())
     try:
         with torch.inference_mode():
             cls(Path(folder), gguf.LlamaFileType.MOSTLY_F16, Path(out)).write()
     finally:
         ModelBase.load_hparams = load
+        AutoTokenizer.from_pretrained = from_pretrained
     return out
 
 
@@ -1155,7 +1200,7 @@ def main():
     for kind in [n for n in args.names if n in TOKENIZERS and n not in MODELS] or (() if args.names else TOKENIZERS):
         make_tokenizer(kind, args.out)
     failed = []
-    for name in args.names or MODELS:
+    for name in [n for n in args.names if n in MODELS or n not in TOKENIZERS] if args.names else MODELS:
         try:
             make(name, args.out, args.llama_cpp is not None)
         except Exception: # the others may do
