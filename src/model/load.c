@@ -75,7 +75,7 @@ static void read_span(void *arg, int task, int worker)
                                 t->offset + c->from, err);
     else if (!hearth_gguf_read(g, t, buffer, 0, (size_t)t->bytes, err))
         hearth_type_info(t->type)->decode(buffer, (float *)(void *)c->target->to,
-                                          (size_t)(t->ne[0] * t->ne[1]));
+                                          (size_t)(t->ne[0] * t->ne[1] * t->ne[2]));
 }
 
 // Bytes of an item that one task reads.

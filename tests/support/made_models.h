@@ -83,7 +83,7 @@ struct made {
     const char *reshape;          // a tensor to give one row, or element, more
     const char *extra;            // a tensor to add
     uint64_t extra_n;             // its elements; 0: MADE_E
-    uint32_t type;                // of all tensors: F32, or one whose data then is zeros
+    uint32_t type;                // of all tensors: F32, F16, BF16, or one whose data then is zeros
     // Another value than the usual one for an element of a tensor; NULL: the usual ones.
     float (*value)(const char *tensor, uint64_t row, uint64_t column, float usual);
     // Added to an element, or NULL.
@@ -757,7 +757,8 @@ static inline void made_write_tensor(struct hearth_gguf_writer *w, const struct 
             }
         return;
     }
-    if (made->type != HEARTH_TYPE_F32) {
+    const struct hearth_type_info *type = hearth_type_info(made->type);
+    if (type->block_elems > 1 || !type->encode) {
         const uint64_t bytes = hearth_type_bytes(made->type, t->ne[0]) * t->ne[1] * t->ne[2];
         void *zeros = calloc(1, bytes);
         MADE_OK(hearth_gguf_write(w, zeros, bytes, &err));
@@ -766,6 +767,7 @@ static inline void made_write_tensor(struct hearth_gguf_writer *w, const struct 
     }
     const uint64_t n = t->ne[0] * t->ne[1];
     float *data = malloc(n * sizeof *data);
+    void *encoded = malloc(n * sizeof *data);
     const bool norm = strstr(t->name, "norm.weight") || strstr(t->name, "norm_2.weight") ||
                       strstr(t->name, "norm_1.weight") || strstr(t->name, "scale");
     for (uint64_t m = 0; m < t->ne[2]; m++) {
@@ -787,8 +789,12 @@ static inline void made_write_tensor(struct hearth_gguf_writer *w, const struct 
             data[i] = made->value(t->name, i / t->ne[0], i % t->ne[0], data[i]);
         for (uint64_t i = 0; i < n && made->add; i++)
             data[i] += made->add(t->name, m, i / t->ne[0], i % t->ne[0]);
-        MADE_OK(hearth_gguf_write(w, data, n * sizeof *data, &err));
+        if (made->type != HEARTH_TYPE_F32)
+            type->encode(data, encoded, n);
+        MADE_OK(hearth_gguf_write(w, made->type != HEARTH_TYPE_F32 ? encoded : (void *)data,
+                                  n * type->block_bytes, &err));
     }
+    free(encoded);
     free(data);
 }
 
