@@ -130,9 +130,9 @@ static void look_up(const struct hearth_moe_work *w, int layer, int row, int *id
         struct hearth_error err = {0};
         hearth_fail(
             &err, HEARTH_E_FORMAT,
-            "blk.%d.ffn_gate_tid2eid.weight names expert %d of %d for token %d: the file is damaged or "
-            "was converted wrongly",
-            layer, (int)id, hp->n_expert, w->c->tokens[row]);
+            "%s: blk.%d.ffn_gate_tid2eid.weight names expert %d of %d for token %d: the file is damaged "
+            "or was converted wrongly",
+            w->c->path, layer, (int)id, hp->n_expert, w->c->tokens[row]);
         hearth_fault_raise(w->c->fault, &err);
     }
 }

@@ -248,6 +248,7 @@ static void connect(struct hearth_session *s)
     struct hearth_work *w = &s->work;
     s->context = (struct hearth_context){.hp = &s->model->hp,
                                          .kernels = &s->model->kernels,
+                                         .path = s->model->info.path,
                                          .xielu = s->model->xielu,
                                          .pool = s->pool,
                                          .fault = &s->fault,

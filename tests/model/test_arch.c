@@ -937,6 +937,7 @@ static void test_blends(void **state)
     CHECK(hearth_prompt(s, seq, tokens, 3, NULL, NULL, &check_error));
     assert_int_equal(hearth_prompt(s, seq, tokens, 4, NULL, NULL, &err), HEARTH_E_FORMAT);
     assert_non_null(strstr(err.message, "ffn_gate_tid2eid.weight names expert 6 of 6 for token 7"));
+    assert_ptr_equal(strstr(err.message, path), err.message);
     CHECK(hearth_step(s, &seq, tokens, 1, &check_error));
     hearth_session_close(&s);
     hearth_model_close(&m);
