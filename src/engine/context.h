@@ -64,7 +64,7 @@ struct hearth_deferred {
 struct hearth_context {
     const struct hearth_hparams *hp;
     const struct hearth_kernels *kernels;
-    const char *path; // of the model's file, for messages
+    const char *path;                     // of the model's file, for messages
     const struct hearth_xielu *xielu;     // as in struct hearth_model
     const struct hearth_weights *weights; // a layer's are in memory while it is computed
     struct hearth_pool *pool;
