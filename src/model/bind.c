@@ -710,6 +710,20 @@ static int check_predictors(struct loader *l)
     return HEARTH_OK;
 }
 
+// A bias that decides about experts, too, goes with scores that do not depend on one another, or with all of a softmax.
+static int check_choices(const struct loader *l)
+{
+    const struct hearth_model *m = l->model;
+    for (int i = 0; i < m->hp.n_layer; i++)
+        if (hearth_has(&m->weights.layers[i].ffn_choice_b) && !m->hp.softmax_choice &&
+            m->hp.expert_gating == HEARTH_GATING_SOFTMAX)
+            return hearth_fail(
+                l->err, HEARTH_E_UNSUPPORTED,
+                "%s: experts chosen by a bias and softmax are not supported for architecture %s",
+                hearth_gguf_path(m->gguf), m->arch->name);
+    return HEARTH_OK;
+}
+
 // Finds an array with a number per space. *found is NULL if there is none.
 static int find_spaces(struct loader *l, const char *key, const struct hearth_gguf_kv **found)
 {
@@ -903,6 +917,8 @@ int hearth_model_bind(struct hearth_model *m, struct hearth_error *err)
         rc = check_unknown(&l);
     if (!rc)
         rc = check_predictors(&l);
+    if (!rc)
+        rc = check_choices(&l);
     if (!rc)
         rc = read_spaces(&l);
     if (!rc)

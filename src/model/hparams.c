@@ -271,19 +271,6 @@ static bool has_dense(const struct hearth_arch *arch)
     return false;
 }
 
-// Whether some layer's experts are chosen by a bias, too.
-static bool has_choice_bias(const struct reader *r, const struct hearth_arch *arch,
-                            const struct hearth_hparams *hp)
-{
-    char name[64];
-    bool has = false;
-    for (int i = hp->n_dense; i < hp->n_layer && !has; i++) {
-        snprintf(name, sizeof name, "blk.%d.exp_probs_b.bias", i);
-        has = hearth_gguf_tensor(r->g, name);
-    }
-    return has && hearth_arch_has_field(arch, offsetof(struct hearth_layer, ffn_choice_b));
-}
-
 // Groups of experts, of which the best few are considered.
 static int read_groups(const struct reader *r, const struct hearth_arch *arch, struct hearth_hparams *hp)
 {
@@ -337,10 +324,6 @@ static int read_gating(const struct reader *r, const struct hearth_arch *arch, s
                          hearth_gguf_path(r->g), gating);
     const bool each = gating == SIGMOID || gating == ROOT; // scores do not depend on one another
     hp->softmax_choice = arch->softmax_choice && !each;
-    if (!rc && !each && !arch->softmax_choice && has_choice_bias(r, arch, hp))
-        rc = hearth_fail(r->err, HEARTH_E_UNSUPPORTED,
-                         "%s: experts chosen by a bias and softmax are not supported for architecture %s",
-                         hearth_gguf_path(r->g), arch->name);
     if (!rc)
         rc = read_groups(r, arch, hp);
     hp->expert_gating = gating == SIGMOID ? HEARTH_GATING_SIGMOID

@@ -663,6 +663,8 @@ static void test_gating(void **state)
     refused(&made, HEARTH_E_UNSUPPORTED, "by a bias and softmax");
     made.set[2].number = 3;
     refused(&made, HEARTH_E_UNSUPPORTED, "by a bias and softmax");
+    refused(&(struct made){.arch = "hy_v3", .experts = true, .set = {{"expert_gating_func", 'u', 1, NULL}}},
+            HEARTH_E_UNSUPPORTED, "by a bias and softmax");
 }
 
 // Of 6 experts, 2 are used.
