@@ -140,14 +140,11 @@ void *hearth_arena_take_rows(struct hearth_arena *a, size_t rows, size_t often, 
         return NULL;
     }
     const size_t rare = rows > often ? (rows - often) * size : 0;
-    if (rare < 2 * DISCARD_ALIGN)
+    if (rare < 2 * DISCARD_ALIGN || r->n == HEARTH_ARENA_ROWS)
         return p;
     r->rare_bytes += rare / DISCARD_ALIGN * DISCARD_ALIGN - DISCARD_ALIGN; // wherever it begins
-    if (p) {
-        assert(r->n < HEARTH_ARENA_ROWS);
-        r->rare[r->n].at = p + often * size;
-        r->rare[r->n++].size = rare;
-    }
+    r->rare[r->n].at = p ? p + often * size : NULL;
+    r->rare[r->n++].size = p ? rare : 0;
     return p;
 }
 

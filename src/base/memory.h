@@ -78,7 +78,7 @@ struct hearth_arena {
 // Builds with the address sanitizer have a red zone behind each piece (base/poison.h).
 void *hearth_arena_take(struct hearth_arena *a, size_t n, size_t size);
 
-#define HEARTH_ARENA_ROWS 64
+#define HEARTH_ARENA_ROWS 128
 
 // An arena for arrays of rows whose first rows are used all the time, the others now and then: the memory of
 // those others can go back to the system in between. Its region has small pages.
@@ -87,7 +87,7 @@ struct hearth_arena_rows {
     struct {
         uint8_t *at;
         size_t size;
-    } rare[HEARTH_ARENA_ROWS]; // [n] the others, once there is memory
+    } rare[HEARTH_ARENA_ROWS]; // [n] the others, once there is memory; what does not fit in stays
     int n;
     size_t rare_bytes; // that hearth_arena_discard() gives back at least
 };

@@ -190,6 +190,28 @@ static void test_arena_of_rows(void **state)
     assert_int_equal(plain.used, 640 + HEARTH_RED_ZONE);
 }
 
+// More arrays of rows than are listed: what is behind stays, which both passes know.
+static void test_many_arrays_of_rows(void **state)
+{
+    (void)state;
+    enum { ROWS = 100, OFTEN = 3, BYTES = 5000 };
+    struct hearth_region region = {0};
+    size_t rare_bytes = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        struct hearth_arena_rows rows = {.arena = {.base = region.base, .size = region.size}};
+        struct hearth_arena a = {.rows = &rows};
+        for (int i = 0; i < 2 * HEARTH_ARENA_ROWS; i++)
+            assert_int_equal(hearth_arena_take_rows(&a, ROWS, OFTEN, BYTES) != NULL, pass);
+        assert_int_equal(rows.n, HEARTH_ARENA_ROWS);
+        if (!pass) {
+            rare_bytes = rows.rare_bytes;
+            assert_int_equal(hearth_region_open(&region, rows.arena.used, "rows", NULL), 0);
+        }
+        assert_int_equal(rows.rare_bytes, rare_bytes);
+    }
+    hearth_region_close(&region);
+}
+
 static void test_arena(void **state)
 {
     (void)state;
@@ -692,6 +714,7 @@ int main(void)
         cmocka_unit_test(test_checked_sizes),
         cmocka_unit_test(test_arena),
         cmocka_unit_test(test_arena_of_rows),
+        cmocka_unit_test(test_many_arrays_of_rows),
         cmocka_unit_test(test_region),
         cmocka_unit_test(test_crc32c),
         cmocka_unit_test(test_pool_runs_each_task_once),
