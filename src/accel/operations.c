@@ -377,13 +377,15 @@ void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache
         return;
     }
     const bool blocks = format_of(c->type_k) == FORMAT_BLOCKS;
+    const bool plain = !blocks && format_of(c->type_v) != FORMAT_BLOCKS;
     if (blocks)
         hearth_accel_quantize(a, acts, q, c->dim, n_rows * c->n_heads);
-    RUN(a, HEARTH_ACCEL_attend, c->n_heads, n_rows, n_ranges, M(n_ranges > 1 ? shares : out), M(q),
-        M(&c->pages), M(places.rows), M(places.pages), M(sinks->n ? &sinks->q : &none), I(sinks->n != 0),
-        I(c->n_heads), I(c->n_heads_kv), I(c->dim), I(c->dim_v), I(format_of(c->type_k)),
-        I(format_of(c->type_v)), I(how->window), I(how->chunked), F(scale), F(how->cap), I(n_ranges),
-        M(blocks ? acts : &none), I(hearth_acts_padded(c->dim)), I(hearth_acts_bytes(c->dim)), I(is_prompt));
+    RUN(a, plain ? HEARTH_ACCEL_attend : HEARTH_ACCEL_attend_blocks, c->n_heads, n_rows, n_ranges,
+        M(n_ranges > 1 ? shares : out), M(q), M(&c->pages), M(places.rows), M(places.pages),
+        M(sinks->n ? &sinks->q : &none), I(sinks->n != 0), I(c->n_heads), I(c->n_heads_kv), I(c->dim),
+        I(c->dim_v), I(format_of(c->type_k)), I(format_of(c->type_v)), I(how->window), I(how->chunked),
+        F(scale), F(how->cap), I(n_ranges), M(blocks ? acts : &none), I(hearth_acts_padded(c->dim)),
+        I(hearth_acts_bytes(c->dim)), I(is_prompt));
     if (n_ranges > 1)
         RUN(a, HEARTH_ACCEL_combine, c->n_heads, n_rows, 1, M(out), M(shares),
             M(sinks->n ? &sinks->q : &none), I(sinks->n != 0), I(c->n_heads), I(c->dim_v), I(n_ranges));

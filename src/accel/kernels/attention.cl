@@ -360,19 +360,46 @@ INLINE void normalise(struct state s, __global float *out, int dim, int has_sink
         out[i] = s.out[i] * inverse;
 }
 
-// Groups: query heads, rows, ranges. With n_ranges 1 a group takes all ranges, and out is final; else it takes its
-// own, for combine(): [rows][ranges][heads][dim_v + 2], values, then maximum and sum.
-KERNEL_OF(ATTEND_GROUP) attend(__global float *out, const __global float *queries, const __global uchar *pages_at,
-                               const __global int *places, const __global int *pages, const __global float *sinks,
-                               int has_sinks, int n_heads, int n_heads_kv, int dim, int dim_v, int format_k, int format_v,
-                               int window, int chunked, float scale, float cap, int n_ranges, const __global uchar *acts,
-                               int padded, int acts_bytes, int is_prompt)
+#define ATTEND_ARGS                                                                                                    \
+    __global float *out, const __global float *queries, const __global uchar *pages_at, const __global int *places,   \
+        const __global int *pages, const __global float *sinks, int has_sinks, int n_heads, int n_heads_kv, int dim, \
+        int dim_v, int format_k, int format_v, int window, int chunked, float scale, float cap, int n_ranges,        \
+        const __global uchar *acts, int padded, int acts_bytes, int is_prompt
+#define ATTEND_ARGS_GIVEN                                                                                            \
+    out, queries, pages_at, places, pages, sinks, has_sinks, n_heads, n_heads_kv, dim, dim_v, format_k, format_v,    \
+        window, chunked, scale, cap, n_ranges, acts, padded, acts_bytes, is_prompt
+#define ATTEND_MEMORY                                                                                                \
+    __local float q_plain[MAX_DIM], scores[ATTEND_GROUP], lane[TEAMS * LANES], states[STATES * STATE_SIZE];          \
+    struct query q;                                                                                                  \
+    q.plain = q_plain;
+
+// The group's query comes to local memory.
+INLINE void take_query(struct query q, const __global float *plain, const __global uchar *acts, int padded, int dim,
+                       int in_blocks)
 {
-    __local float q_plain[MAX_DIM], q_d[MAX_DIM / BLOCK];
-    __local uint q_hi[MAX_DIM / 4], q_lo[MAX_DIM / 4];
-    __local float scores[ATTEND_GROUP], lane[TEAMS * LANES], states[STATES * STATE_SIZE];
+    if (in_blocks) {
+        const struct token t = token_of(acts, padded);
+        for (int i = ITEM; i < dim / 4; i += ATTEND_GROUP) {
+            q.hi[i] = t.hi[i];
+            q.lo[i] = t.lo[i];
+        }
+        if (ITEM < dim / BLOCK)
+            q.d[ITEM] = t.d[ITEM];
+    } else {
+        for (int i = ITEM; i < dim; i += ATTEND_GROUP)
+            q.plain[i] = plain[i];
+    }
+    SYNC;
+}
+
+// With n_ranges 1 a group takes all ranges, and out is final; else it takes its own, for combine():
+// [rows][ranges][heads][dim_v + 2], values, then maximum and sum. has_blocks: keys or values are in blocks, which the
+// kernel for plain ones need not know.
+INLINE void attend_body(struct query q, __local float *scores, __local float *lane, __local float *states, ATTEND_ARGS,
+                        const int has_blocks)
+{
     const int head = (int)get_group_id(0), r = (int)get_group_id(2);
-    const size_t row = get_group_id(1);
+    const size_t row = get_group_id(1), query = row * (size_t)n_heads + (size_t)head;
     const int pos = places[2 * row], ranges = pos / (TILE * RANGE) + 1;
     struct heads h;
     h.pages_at = pages_at;
@@ -380,36 +407,17 @@ KERNEL_OF(ATTEND_GROUP) attend(__global float *out, const __global float *querie
     h.head = head / (n_heads / n_heads_kv);
     h.dim = dim;
     h.dim_v = dim_v;
-    h.format_k = format_k;
-    h.format_v = format_v;
+    h.format_k = has_blocks ? format_k : format_k != 0;
+    h.format_v = has_blocks ? format_v : format_v != 0;
     h.is_prompt = is_prompt;
     h.scale = scale;
     h.cap = cap;
-    struct query q;
-    q.plain = q_plain;
-    q.hi = q_hi;
-    q.lo = q_lo;
-    q.d = q_d;
-    const size_t query = row * (size_t)n_heads + (size_t)head;
-    if (format_k == BLOCKS) {
-        const struct token t = token_of(acts + query * (size_t)acts_bytes, padded);
-        for (int i = ITEM; i < dim / 4; i += ATTEND_GROUP) {
-            q_hi[i] = t.hi[i];
-            q_lo[i] = t.lo[i];
-        }
-        if (ITEM < dim / BLOCK)
-            q_d[ITEM] = t.d[ITEM];
-    } else {
-        for (int i = ITEM; i < dim; i += ATTEND_GROUP)
-            q_plain[i] = queries[query * (size_t)dim + (size_t)i];
-    }
-    SYNC;
+    take_query(q, queries + query * (size_t)dim, acts + query * (size_t)acts_bytes, padded, dim, h.format_k == BLOCKS);
     const int first = n_ranges > 1 ? r : 0, end = n_ranges > 1 ? (r < ranges ? r + 1 : r) : ranges;
     const struct state s = attend_ranges(&h, q, scores, lane, states, pages + places[2 * row + 1], pos,
                                          oldest_of(pos, window, chunked), first, end);
     if (n_ranges == 1) {
-        normalise(s, out + (row * (size_t)n_heads + (size_t)head) * (size_t)dim_v, dim_v, has_sinks,
-                  has_sinks ? sinks[head] : 0.0f, ATTEND_GROUP);
+        normalise(s, out + query * (size_t)dim_v, dim_v, has_sinks, has_sinks ? sinks[head] : 0.0f, ATTEND_GROUP);
         return;
     }
     __global float *share =
@@ -418,6 +426,26 @@ KERNEL_OF(ATTEND_GROUP) attend(__global float *out, const __global float *querie
         share[i] = s.out[i];
     if (ITEM < 2)
         share[dim_v + ITEM] = s.number[ITEM];
+}
+
+// Groups: query heads, rows, ranges.
+KERNEL_OF(ATTEND_GROUP) attend(ATTEND_ARGS)
+{
+    ATTEND_MEMORY
+    q.hi = q.lo = 0;
+    q.d = 0;
+    attend_body(q, scores, lane, states, ATTEND_ARGS_GIVEN, 0);
+}
+
+KERNEL_OF(ATTEND_GROUP) attend_blocks(ATTEND_ARGS)
+{
+    __local uint q_hi[MAX_DIM / 4], q_lo[MAX_DIM / 4];
+    __local float q_d[MAX_DIM / BLOCK];
+    ATTEND_MEMORY
+    q.hi = q_hi;
+    q.lo = q_lo;
+    q.d = q_d;
+    attend_body(q, scores, lane, states, ATTEND_ARGS_GIVEN, 1);
 }
 
 // Adds up the ranges of each row and head. Groups: heads, rows.
