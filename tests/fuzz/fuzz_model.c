@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-#include "made_models.h"
+#include "../model/arch_models.h"
 #include "hearth.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -60,11 +60,13 @@ static const struct made makes[] = {
     {.arch = "deepseek4", .experts = true, .by_token = true},
     {.arch = "hy_v4", .experts = true, .two_step_q = true, .shares_choice = true},
 };
-// Formats in blocks, which have no room in the small made ones.
+// Behind these come formats in blocks, which have no room in the small made ones, and what test_arch makes: a model of
+// every architecture.
 static const char *const goldens[] = {"drelu.Q4_0", "mixtral.Q8_0", "k-mixed.Q4_K_M", "window.Q8_0"};
 enum {
     N_MADE = sizeof makes / sizeof *makes,
-    N_MODELS = N_MADE + sizeof goldens / sizeof *goldens,
+    N_OWN = N_MADE + sizeof goldens / sizeof *goldens,
+    N_ALL = N_OWN + N_MODELS,
     MAX_FIELDS = 4096
 };
 
@@ -78,7 +80,8 @@ static struct image {
     uint8_t *bytes;
     size_t n, n_fields;
     struct field fields[MAX_FIELDS];
-} images[N_MODELS];
+} images[N_ALL];
+_Static_assert(N_ALL <= 256, "a byte chooses one");
 
 static uint64_t get(const struct image *m, size_t at, size_t size)
 {
@@ -167,18 +170,24 @@ static void read_image(struct image *m, const char *path)
     scan(m);
 }
 
+static void make_image(struct image *m, const struct made *made)
+{
+    char path[] = "/tmp/hearth-fuzz-XXXXXX";
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    close(fd);
+    made_write(path, made);
+    read_image(m, path);
+    unlink(path);
+}
+
 static void make_images(void)
 {
-    for (size_t i = 0; i < N_MADE; i++) {
-        char path[] = "/tmp/hearth-fuzz-XXXXXX";
-        int fd = mkstemp(path);
-        CHECK(fd >= 0);
-        close(fd);
-        made_write(path, &makes[i]);
-        read_image(&images[i], path);
-        unlink(path);
-    }
-    for (size_t i = N_MADE; i < N_MODELS; i++) {
+    for (size_t i = 0; i < N_MADE; i++)
+        make_image(&images[i], &makes[i]);
+    for (size_t i = N_OWN; i < N_ALL; i++)
+        make_image(&images[i], &models[i - N_OWN]);
+    for (size_t i = N_MADE; i < N_OWN; i++) {
         char path[512];
         snprintf(path, sizeof path, "%s/tests/golden/models/%s.gguf", HEARTH_SOURCE_DIR, goldens[i - N_MADE]);
         read_image(&images[i], path);
@@ -333,7 +342,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!images[0].bytes)
         make_images();
     struct input in = {data, size};
-    const struct image *m = &images[next(&in, 1) % N_MODELS];
+    const struct image *m = &images[next(&in, 1) % N_ALL];
     const uint64_t options = next(&in, 1);
     uint8_t *bytes = malloc(m->n);
     CHECK(bytes);
