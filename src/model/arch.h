@@ -289,6 +289,7 @@ struct hearth_arch {
     bool rope_windowed, yarn_exact;   // same
     bool rope_leading;                // as in struct hearth_hparams
     bool may_be_still;                // rope.scaling.finetuned may say that none rotates
+    bool rope_listed;                 // the file may say of each layer whether it rotates
     int still_period;                 // of so many layers the last one does not rotate; 0: all do
     bool norm_behind, softmax_choice; // as in struct hearth_hparams
     bool q_growth;                    // same: the file may say how much
@@ -335,13 +336,13 @@ extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_apertus, hearth_a
     hearth_arch_ernie, hearth_arch_ernie_moe, hearth_arch_exaone, hearth_arch_exaone_moe, hearth_arch_exaone4,
     hearth_arch_falcon, hearth_arch_falcon_h1, hearth_arch_gemma, hearth_arch_gemma2, hearth_arch_gemma3,
     hearth_arch_gemma3n, hearth_arch_gemma4, hearth_arch_glm_dsa, hearth_arch_glm4, hearth_arch_glm4moe,
-    hearth_arch_gptoss, hearth_arch_gpt2, hearth_arch_gptneox, hearth_arch_granite, hearth_arch_granitehybrid,
-    hearth_arch_granitemoe, hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe, hearth_arch_hunyuan_vl,
-    hearth_arch_hy_v3, hearth_arch_hy_v4, hearth_arch_internlm2, hearth_arch_jais2, hearth_arch_kimi_linear,
-    hearth_arch_laguna, hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama, hearth_arch_llama4,
-    hearth_arch_maincoder, hearth_arch_mimo2, hearth_arch_minicpm, hearth_arch_minicpm3,
-    hearth_arch_minimax_01, hearth_arch_minimax_m2, hearth_arch_minimax_m3, hearth_arch_mistral3,
-    hearth_arch_mistral4, hearth_arch_mpt, hearth_arch_nemotron, hearth_arch_nemotron_h,
+    hearth_arch_gptoss, hearth_arch_gpt2, hearth_arch_gptneox, hearth_arch_granite, hearth_arch_granite_swa,
+    hearth_arch_granitehybrid, hearth_arch_granitemoe, hearth_arch_hunyuan_dense, hearth_arch_hunyuan_moe,
+    hearth_arch_hunyuan_vl, hearth_arch_hy_v3, hearth_arch_hy_v4, hearth_arch_internlm2, hearth_arch_jais2,
+    hearth_arch_kimi_linear, hearth_arch_laguna, hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama,
+    hearth_arch_llama4, hearth_arch_maincoder, hearth_arch_mellum, hearth_arch_mimo2, hearth_arch_minicpm,
+    hearth_arch_minicpm3, hearth_arch_minimax_01, hearth_arch_minimax_m2, hearth_arch_minimax_m3,
+    hearth_arch_mistral3, hearth_arch_mistral4, hearth_arch_mpt, hearth_arch_nemotron, hearth_arch_nemotron_h,
     hearth_arch_nemotron_h_moe, hearth_arch_olmo, hearth_arch_olmo2, hearth_arch_olmoe, hearth_arch_opt,
     hearth_arch_orion, hearth_arch_pangu_embedded, hearth_arch_phi2, hearth_arch_phi3, hearth_arch_phimoe,
     hearth_arch_qwen, hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen2vl, hearth_arch_qwen3,

@@ -27,6 +27,13 @@ static const struct hearth_binding layer_moe[] = {
 };
 
 // With experts, or without any.
+static const struct hearth_binding layer_swa[] = {
+    HEARTH_LAYER_ATTENTION,      HEARTH_LAYER("attn_sinks.weight", attn_sinks, HEADS, NONE, ALWAYS),
+    HEARTH_LAYER_GATED(DENSE),   HEARTH_LAYER("ffn_gate_inp.weight", ffn_router, EMBD, EXPERTS, EXPERTS),
+    HEARTH_LAYER_EXPERTS,        HEARTH_LAYER_SPARSE,
+    HEARTH_LAYER_SPARSE_EXPERTS, {0},
+};
+
 static const struct hearth_binding layer_hybrid[] = {
     HEARTH_LAYER("attn_norm.weight", attn_norm, EMBD, NONE, ALWAYS),
     HEARTH_LAYER("attn_q.weight", attn_q, EMBD, Q, ATTENDS),
@@ -63,6 +70,19 @@ const struct hearth_arch hearth_arch_granitemoe = {
     .scales = true,
     .globals = globals,
     .layer = layer_moe,
+};
+
+const struct hearth_arch hearth_arch_granite_swa = {
+    .name = "granite_swa",
+    .positions = HEARTH_POS_ROPE,
+    .activation = HEARTH_ACT_SILU,
+    .expert_renorm = true,
+    .scales = true,
+    .window_period = 4,
+    .window_first = true,
+    .rope_listed = true,
+    .globals = globals,
+    .layer = layer_swa,
 };
 
 const struct hearth_arch hearth_arch_granitehybrid = {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The architectures qwen3moe and qwen3vlmoe, the text part of Qwen3-VL: as qwen3, with experts in every layer.
+// The architectures qwen3moe and qwen3vlmoe, the text part of Qwen3-VL: as qwen3, with experts in every layer; and mellum
+// (Mellum 2), of whose layers three of four have a window.
 #include "model/arch.h"
 
 static const struct hearth_binding globals[] = {
@@ -25,6 +26,17 @@ const struct hearth_arch hearth_arch_qwen3moe = {
     .name = "qwen3moe",
     .positions = HEARTH_POS_ROPE_NEOX,
     .activation = HEARTH_ACT_SILU,
+    .expert_renorm = true,
+    .globals = globals,
+    .layer = layer,
+};
+
+const struct hearth_arch hearth_arch_mellum = {
+    .name = "mellum",
+    .positions = HEARTH_POS_ROPE_NEOX,
+    .activation = HEARTH_ACT_SILU,
+    .window_period = 4,
+    .window_rotation = true,
     .expert_renorm = true,
     .globals = globals,
     .layer = layer,

@@ -586,6 +586,19 @@ static int read_yarn(const struct reader *r, const struct hearth_arch *arch, str
     return rc;
 }
 
+// The layers that do not rotate, where the file says it of each.
+static int read_listed_rotation(const struct reader *r, struct hearth_hparams *hp)
+{
+    const struct key key = key_of(r, "attention.rope_pattern");
+    const struct hearth_gguf_kv *kv = hearth_gguf_find(r->g, key.text);
+    if (kv && (kv->type != HEARTH_GGUF_ARRAY || kv->strings || kv->count < (uint64_t)hp->n_layer))
+        return hearth_fail(r->err, HEARTH_E_FORMAT, "%s: %s must say it of each layer",
+                           hearth_gguf_path(r->g), key.text);
+    for (int i = 0; i < hp->n_layer && kv; i++)
+        hp->still[i / 64] |= (uint64_t)(hearth_gguf_kv_i64(kv, (uint64_t)i) == 0) << (i % 64);
+    return HEARTH_OK;
+}
+
 // Which layers do not rotate, and how queries grow with their position.
 static int read_rotation_of_layers(const struct reader *r, const struct hearth_arch *arch,
                                    struct hearth_hparams *hp)
@@ -597,6 +610,9 @@ static int read_rotation_of_layers(const struct reader *r, const struct hearth_a
         if (rc)
             return rc;
     }
+    const int listed = arch->rope_listed ? read_listed_rotation(r, hp) : HEARTH_OK;
+    if (listed)
+        return listed;
     const int period = turns ? arch->still_period : 1;
     for (int i = 0; period && i < hp->n_layer; i++)
         hp->still[i / 64] |= (uint64_t)((i + 1) % period == 0) << (i % 64);

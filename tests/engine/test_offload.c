@@ -55,15 +55,15 @@ static void test_golden(void **state)
     (void)state;
     need_device();
     static const char *const names[] = {
-        "models/drelu.Q4_0",        "models/falcon-7b.F16",       "models/falcon-40b.Q8_0",
-        "models/gemma3.Q4_0",       "models/qwen3.Q8_0",          "models/phi3.Q8_0",
-        "models/glm4.Q8_0",         "models/hunyuan.Q8_0",        "models/smollm3.Q8_0",
-        "models/jump.Q4_0",         "models/jump.Q8_0",           "models/cohere2.Q8_0",
-        "models/olmo3.Q8_0",        "models/exaone4-hybrid.Q8_0", "models/nemotron.Q8_0",
-        "models/phi2.Q8_0",         "models/gptneox.Q8_0",        "models/stablelm.Q8_0",
-        "models/gemma4.Q4_0",       "models/mistral3.Q8_0",       "models/gemma2.Q8_0",
-        "models/stablelm-12b.Q8_0", "models/olmo.Q8_0",           "models/command-r-plus.Q8_0",
-        "models/bitnet.Q8_0"};
+        "models/drelu.Q4_0",          "models/falcon-7b.F16",       "models/falcon-40b.Q8_0",
+        "models/gemma3.Q4_0",         "models/qwen3.Q8_0",          "models/phi3.Q8_0",
+        "models/glm4.Q8_0",           "models/hunyuan.Q8_0",        "models/smollm3.Q8_0",
+        "models/jump.Q4_0",           "models/jump.Q8_0",           "models/cohere2.Q8_0",
+        "models/olmo3.Q8_0",          "models/exaone4-hybrid.Q8_0", "models/nemotron.Q8_0",
+        "models/phi2.Q8_0",           "models/gptneox.Q8_0",        "models/granite-swa.Q8_0",
+        "models/stablelm.Q8_0",       "models/gemma4.Q4_0",         "models/mistral3.Q8_0",
+        "models/gemma2.Q8_0",         "models/stablelm-12b.Q8_0",   "models/olmo.Q8_0",
+        "models/command-r-plus.Q8_0", "models/bitnet.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
         check_file(path, (struct way){.n_threads = 1, .sparsity = HEARTH_SPARSITY_AUTO});

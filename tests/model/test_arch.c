@@ -493,6 +493,8 @@ static void test_hyper_parameters(void **state)
          HEARTH_E_UNSUPPORTED,
          "expert_count",
          {{"expert_count", 'u', 4, NULL}, {"expert_used_count", 'u', 2, NULL}}},
+        {"granite_swa", HEARTH_E_FORMAT, "rope_pattern", {{"attention.rope_pattern", 'u', 1, NULL}}},
+        {"granite_swa", HEARTH_E_FORMAT, "rope_pattern", {{"attention.rope_pattern", 's', 0, "1"}}},
         {"bloom", HEARTH_E_FORMAT, "max_alibi_bias", {{"attention.max_alibi_bias", 'f', -1, NULL}}},
         {"mpt", HEARTH_E_FORMAT, "max_alibi_bias", {{"attention.max_alibi_bias", 'f', NAN, NULL}}},
         {"refact", HEARTH_E_FORMAT, "max_alibi_bias", {{"attention.max_alibi_bias", 'f', 1e6, NULL}}},

@@ -3,6 +3,7 @@
 
 import copy
 
+import gguf
 import numpy as np
 import torch
 import transformers as tf
@@ -11,7 +12,7 @@ from transformers.models.llama.modeling_llama import LlamaAttention, LlamaMLP
 
 import make_models as mm
 from archs_mamba import COMMON, TEXT
-from archs_older import LLAMA, rename
+from archs_older import LLAMA, PLAIN, experts, rename
 
 
 class Nothing(torch.nn.Module):
@@ -83,6 +84,8 @@ class RefactForCausalLM(tf.LlamaForCausalLM):
         return super().forward(input_ids, attention_mask=mask, **kwargs)
 
 
+FULL, SLIDING = "full_attention", "sliding_attention"
+YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16}
 ALIBI = dict(
     vocab_size=COMMON["vocab_size"], bos_token_id=None, eos_token_id=None, attn_implementation="eager", tie_word_embeddings=True,
 )  # fmt: skip
@@ -101,6 +104,19 @@ MODELS = {
         dict(ALIBI, d_model=64, n_layers=2, n_heads=4, max_seq_len=256, attn_config=dict(clip_qkv=1.5)),
         TEXT * 2,
     ),
+    "mellum": (
+        "mellum", tf.MellumForCausalLM,
+        dict(LLAMA, head_dim=32, max_position_embeddings=256, moe_intermediate_size=32, num_experts=8, num_experts_per_tok=3, sliding_window=20,
+             layer_types=[SLIDING, FULL], rope_parameters={"full_attention": YARN, "sliding_attention": PLAIN}),
+        TEXT * 2,
+    ),
+    "granite-swa": (
+        "granite_swa", tf.GraniteSWAForCausalLM,
+        dict(LLAMA, num_hidden_layers=3, max_position_embeddings=256, sliding_window=20, layer_types=[FULL, SLIDING, SLIDING],
+             layer_rope_theta=[0.0, 10000.0, 10000.0], embedding_multiplier=2.5, attention_multiplier=0.3, residual_multiplier=0.6,
+             logits_scaling=1.7, tie_word_embeddings=True),
+        TEXT * 2,
+    ),
     "refact": ("refact", RefactForCausalLM, dict(LLAMA, num_key_value_heads=1), TEXT),
 }  # fmt: skip
 ARCHS = {model[0] for model in MODELS.values()}
@@ -115,6 +131,7 @@ NAMES = {
     "attn_qkv": ("self_attention.query_key_value", "attn.Wqkv"),
     "attn_q": ("self_attn.q_proj",), "attn_k": ("self_attn.k_proj",), "attn_v": ("self_attn.v_proj",), "attn_output": ("self_attn.o_proj", "self_attention.dense", "attn.out_proj"),
     "attn_sub_norm": ("self_attn.attn_sub_norm",), "ffn_sub_norm": ("mlp.ffn_sub_norm",),
+    "attn_q_norm": ("self_attn.q_norm",), "attn_k_norm": ("self_attn.k_norm",), "ffn_gate_inp": ("mlp.gate",),
     "ffn_gate": ("mlp.gate_proj",), "ffn_up": ("mlp.up_proj", "mlp.dense_h_to_4h", "ffn.up_proj"),
     "ffn_down": ("mlp.down_proj", "mlp.dense_4h_to_h", "ffn.down_proj"),
 }  # fmt: skip
@@ -131,7 +148,11 @@ def tensors(arch, cfg, sd):
             name = f"blk.{i}.attn_qkv.{kind}"
             each = out[name].reshape(cfg.n_head, 3, -1, *out[name].shape[1:])
             out[name] = np.concatenate([each[:, part].reshape(-1, *out[name].shape[1:]) for part in range(3)])
-        for part, heads in zip("qk", cfg.heads[i] if arch == "deci" else ()):
+        experts(out, sd, f"blk.{i}.", source, cfg)
+        if source + "self_attn.sinks" in sd:
+            out[f"blk.{i}.attn_sinks.weight"] = sd[source + "self_attn.sinks"]
+        rows = (cfg.num_attention_heads, cfg.num_key_value_heads) if arch == "granite_swa" else cfg.heads[i] if arch == "deci" else ()
+        for part, heads in zip("qk", rows):
             name = f"blk.{i}.attn_{part}.weight"
             if name in out:  # in the order of adjacent pairs
                 out[name] = mm.interleave(out[name], heads)
@@ -165,5 +186,25 @@ def add_hyper_parameters(w, arch, cfg):
         w.add_value_length(cfg.hidden_size // cfg.num_attention_heads)
         w.add_rope_dimension_count(cfg.hidden_size // cfg.num_attention_heads)
     w.add_layer_norm_rms_eps(cfg.rms_norm_eps)
-    if arch != "refact":
+    if arch in ("mellum", "granite_swa"):
+        w.add_sliding_window(cfg.sliding_window)
+        w.add_sliding_window_pattern([t == SLIDING for t in cfg.layer_types])
+    if arch == "granite_swa":
+        w.add_embedding_scale(cfg.embedding_multiplier)
+        w.add_attention_scale(cfg.attention_multiplier)
+        w.add_residual_scale(cfg.residual_multiplier)
+        w.add_logit_scale(cfg.logits_scaling)
+        w.add_rope_pattern([theta != 0 for theta in cfg.layer_rope_theta])
+        w.add_rope_dimension_count(cfg.hidden_size // cfg.num_attention_heads)
+    if arch == "mellum":
+        w.add_key_length(cfg.head_dim)
+        w.add_value_length(cfg.head_dim)
+        w.add_expert_count(cfg.num_local_experts)
+        w.add_expert_used_count(cfg.num_experts_per_tok)
+        w.add_expert_feed_forward_length(cfg.moe_intermediate_size)
+        w.add_rope_freq_base(YARN["rope_theta"])
+        w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        w.add_rope_scaling_factor(YARN["factor"])
+        w.add_rope_scaling_orig_ctx_len(YARN["original_max_position_embeddings"])
+    elif arch != "refact":
         w.add_rope_freq_base(cfg.rope_parameters["rope_theta"])
