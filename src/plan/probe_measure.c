@@ -183,14 +183,24 @@ static int measure_reads(struct hearth_probe *p, struct storage *s, struct heart
     return HEARTH_OK;
 }
 
+// Before anything is measured, which takes a while.
+static int check_size(const char *path, struct hearth_error *err)
+{
+    struct hearth_file *file = NULL;
+    int rc = hearth_file_open(&file, path, err);
+    if (!rc && hearth_file_size(file) < LONG)
+        rc = hearth_fail(
+            err, HEARTH_E_INVALID,
+            "%s: too small to measure its storage with: it takes 1 MiB; give a larger model there", path);
+    hearth_file_close(&file);
+    return rc;
+}
+
 static int measure_storage(struct hearth_probe *p, const char *path, const struct hearth_region *memory,
                            struct hearth_error *err)
 {
     struct storage s = {.random = 1, .memory = memory};
     int rc = hearth_store_open(&s.store, path, &(struct hearth_store_params){.depth = DEPTH}, err);
-    if (!rc && hearth_store_size(s.store) < LONG)
-        rc = hearth_fail(err, HEARTH_E_INVALID, "%s: too small to measure its storage with: it takes 1 MiB",
-                         path);
     if (!rc)
         rc = measure_reads(p, &s, err);
     hearth_store_close(&s.store);
@@ -252,6 +262,8 @@ int hearth_probe_measure(struct hearth_probe *out, const char *path, unsigned cp
     const struct beginning beginning = begin();
     int rc = hearth_probe_identify(out, path, cpu_flags, err);
     out->ram = hearth_memory_total();
+    if (!rc)
+        rc = check_size(path, err);
     if (!rc)
         rc = hearth_region_open(&memory, hearth_roof_bytes(), "measuring the machine", err);
     if (!rc) {
