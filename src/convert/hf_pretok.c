@@ -47,6 +47,9 @@ static const struct {
     {"=\\p{N}{1,3}\n=" HAN_AND_KANA "\n=" MARKED_WORD("\\r\\n") "\n", "deepseek-v3", NULL},
     {"=" O200K("", "\\p{N}") "\n", NULL, "tekken"},
     {"=" O200K(CONTRACTIONS "?", "\\p{N}{1,3}") "\n", "gpt-4o", NULL},
+    {"='(?i:[sdmt]|ll|ve|re)|" START "+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]"
+     "|\\s+(?!\\S)|\\s+\n",
+     "bailingmoe", NULL},
 };
 
 struct steps {

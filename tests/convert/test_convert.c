@@ -795,6 +795,25 @@ static void expect_activation(const char *key, const char *want)
     hearth_gguf_close(&g);
 }
 
+// How words are cut has a name, whatever the model.
+static void test_words(void **state)
+{
+    (void)state;
+    static const char ling[] = "'(?i:[sdmt]|ll|ve|re)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?+\\\\p{L}+|\\\\p{N}| "
+                               "?[^\\\\s\\\\p{L}\\\\p{N}]++[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]|\\\\s+(?!\\\\S)|"
+                               "\\\\s+";
+    static const char qwen[] =
+        "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}| ?[^\\\\s"
+        "\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+";
+    const char *const words[][2] = {{ling, "bailingmoe"}, {qwen, "qwen2"}};
+    for (size_t i = 0; i < 2; i++) {
+        make_hf("qwen2");
+        change("tokenizer.json", qwen, words[i][0]);
+        CHECK(convert_changed(&(struct hearth_convert_params){0}, &check_error));
+        expect_activation("tokenizer.ggml.pre", words[i][1]);
+    }
+}
+
 static void test_activations(void **state)
 {
     (void)state;
@@ -818,6 +837,7 @@ int main(void)
         cmocka_unit_test(test_tokenizers), cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_code),       cmocka_unit_test(test_large_weights),
         cmocka_unit_test(test_stopped),    cmocka_unit_test(test_activations),
+        cmocka_unit_test(test_words),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_hf_folders);
 }
