@@ -592,6 +592,33 @@ static int put_predictors(struct converter *c)
                                (float)c->threshold, c->err);
 }
 
+// Tokens behind the vocabulary's own whose embeddings are 0 were never trained: they are never to be chosen.
+static int put_untrained(struct converter *c)
+{
+    const struct hearth_hf_tensor *t = c->tensors.items;
+    uint32_t first = 0, n = 0;
+    int rc = hearth_hf_tokenizer_own(&c->model, &first, c->err);
+    const size_t width = (size_t)t->ne[0], bytes = width * type_read(c->tensors.pieces)->block_bytes;
+    const uint32_t rows = (uint32_t)t->ne[1];
+    uint8_t *row = malloc(bytes + 1);
+    int32_t *ids = hearth_calloc(rows, sizeof *ids);
+    if (!rc && (!row || !ids))
+        rc = hearth_fail(c->err, HEARTH_E_MEMORY, "no memory for the list of tokens");
+    for (uint32_t i = first; i < rows && first && !rc; i++) {
+        rc = read_elements(c, c->tensors.pieces, (uint64_t)i * width, width, row, bytes / width);
+        size_t k = 0;
+        while (!rc && k < bytes && !row[k])
+            k++;
+        if (!rc && k == bytes)
+            ids[n++] = (int32_t)i;
+    }
+    if (!rc && n)
+        rc = hearth_gguf_put_array(c->out, "tokenizer.ggml.suppress_tokens", HEARTH_GGUF_I32, ids, n, c->err);
+    free(row);
+    free(ids);
+    return rc;
+}
+
 static int put_tensors(struct converter *c)
 {
     int rc = HEARTH_OK;
@@ -611,6 +638,8 @@ static int write_header(struct converter *c)
         rc = put_predictors(c);
     if (!rc)
         rc = hearth_hf_tokenizer_put(&c->model, c->out, c->err);
+    if (!rc && c->model.family->zero_unsaid)
+        rc = put_untrained(c);
     return rc ? rc : put_tensors(c);
 }
 

@@ -246,7 +246,32 @@ const struct hearth_hf_family hearth_hf_granite_hybrid_moe = {.arch = "granitehy
                                                               .globals = hearth_hf_rms_globals,
                                                               .layer = granite_hybrid_moe_layer};
 
+static const struct hearth_hf_map minimax_01_layer[] = {
+    NORMS,
+    IN_ATTENTION("self_attn.q_proj.weight", "attn_q.weight", HEARTH_HF_SAME),
+    IN_ATTENTION("self_attn.k_proj.weight", "attn_k.weight", HEARTH_HF_SAME),
+    IN_ATTENTION("self_attn.v_proj.weight", "attn_v.weight", HEARTH_HF_SAME),
+    IN_ATTENTION("self_attn.o_proj.weight", "attn_output.weight", HEARTH_HF_SAME),
+    IN_RECURRENCE("self_attn.qkv_proj.weight", "attn_qkv.weight", HEARTH_HF_SAME),
+    IN_RECURRENCE("self_attn.output_gate.weight", "attn_gate.weight", HEARTH_HF_SAME),
+    IN_RECURRENCE("self_attn.norm.weight", "attn_norm_2.weight", HEARTH_HF_SAME),
+    IN_RECURRENCE("self_attn.out_proj.weight", "attn_output.weight", HEARTH_HF_SAME),
+    SAME("block_sparse_moe.gate.weight", "ffn_gate_inp.weight"),
+    EXPERTS("block_sparse_moe.experts.", "mlp.experts.", "w1", "w3", "w2"),
+    {0},
+};
+
 const struct hearth_hf_family hearth_hf_families_recurrent[] = {
+    {.arch = "minimax-01",
+     .classes = {"MiniMaxText01ForCausalLM", "MiniMaxM1ForCausalLM", "minimax_text_01", "minimax_m1"},
+     .has_fixed = true,
+     .heads_stay = true,
+     .zero_unsaid = true,
+     .defaults = {.n_head_kv = 8, .head_dim = 128, .norm_eps = 1e-5, .rope_theta = 1e7},
+     .predictor_input = "normed",
+     .globals = hearth_hf_rms_globals,
+     .layer = minimax_01_layer,
+     .read = hearth_hf_read_minimax_01},
     {.arch = "kimi-linear",
      .classes = {"KimiLinearForCausalLM", "kimi_linear"},
      .latent = true,

@@ -112,18 +112,20 @@ struct hearth_hf_family {
     bool rope_partial;      // a part of each head may rotate
     bool has_delta;         // layers that are recurrent by the gated delta rule,
     bool heads_stay;        // whose heads of values are in the checkpoint's order in a GGUF, too
-    bool has_kda;           // layers that are recurrent by Kimi Delta Attention
-    bool has_scan;          // layers that are recurrent by a scan (Mamba-2),
-    bool beside;            // whose scan has attention beside it, in every layer
-    bool one_part;          // layers are a mixer or a feed-forward part, not both
-    bool multiplies;        // weights are multiplied by numbers of config.json
-    bool sees;              // images, whose tensors may stand beside the text's
-    bool llama_keys;        // the file says the number of tokens, and that whole heads rotate
-    bool window_always;     // the file says the window even where there is none
-    bool says_vocab;        // the file says the number of tokens
-    bool rope_alpha;        // a rotation of type "dynamic" has a factor for long texts (NTK alpha),
-    bool rope_dynamic;      // or is about texts beyond the context alone
-    bool window_asked;      // a window counts only where the file says that it is used
+    bool has_fixed;   // layers that are recurrent with states that fade at fixed rates (lightning attention)
+    bool zero_unsaid; // tokens behind the vocabulary's own whose embeddings are 0 are never to be chosen
+    bool has_kda;     // layers that are recurrent by Kimi Delta Attention
+    bool has_scan;    // layers that are recurrent by a scan (Mamba-2),
+    bool beside;      // whose scan has attention beside it, in every layer
+    bool one_part;    // layers are a mixer or a feed-forward part, not both
+    bool multiplies;  // weights are multiplied by numbers of config.json
+    bool sees;        // images, whose tensors may stand beside the text's
+    bool llama_keys;  // the file says the number of tokens, and that whole heads rotate
+    bool window_always; // the file says the window even where there is none
+    bool says_vocab;    // the file says the number of tokens
+    bool rope_alpha;    // a rotation of type "dynamic" has a factor for long texts (NTK alpha),
+    bool rope_dynamic;  // or is about texts beyond the context alone
+    bool window_asked;  // a window counts only where the file says that it is used
     bool
         shared_length; // the file says how large the expert is that all tokens use, and how many it is made of
     const char

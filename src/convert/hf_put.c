@@ -348,6 +348,8 @@ int hearth_hf_model_put(const struct hearth_hf_model *m, bool has_predictors, st
         put_streams(&p);
     if (m->n_taps)
         put_recurrence(&p);
+    if (m->family->has_fixed && m->full_interval != 8) // which files need not say
+        put_u32(&p, "full_attention_interval", m->full_interval);
     if (m->family->one_part)
         put_u32(&p, "rope.dimension_count", m->n_embd / m->n_head);
     if (m->is_still && !p.rc)

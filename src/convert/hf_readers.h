@@ -36,6 +36,7 @@ int hearth_hf_read_kimi_linear(struct hearth_hf_model *m, struct hearth_error *e
 int hearth_hf_read_lfm2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_lfm2moe(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_llama4(struct hearth_hf_model *m, struct hearth_error *err);
+int hearth_hf_read_minimax_01(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_minimax_m2(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_mixtral(struct hearth_hf_model *m, struct hearth_error *err);
 int hearth_hf_read_nemotron_h(struct hearth_hf_model *m, struct hearth_error *err);

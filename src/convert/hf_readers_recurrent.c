@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What is special in config.json about families whose layers are recurrent in part. Source: the models' configuration
 // classes in transformers.
+#include <stdio.h>
 #include <string.h>
 
 #include "convert/hf_settings.h"
@@ -496,6 +497,62 @@ int hearth_hf_read_kimi_linear(struct hearth_hf_model *m, struct hearth_error *e
     if (!rc)
         rc = expect(m, "mla_use_nope", true, true, err);
     return rc ? rc : read_kimi_experts(m, err);
+}
+
+// ---- MiniMax-Text-01, M1
+
+// The one number that parts multiply what they add to by: all kinds have the same, and none one for themselves.
+static int read_factors(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    static const char *const kinds[] = {"full_attention", "linear_attention", "mlp"};
+    m->scale.residual = 1;
+    int rc = HEARTH_OK;
+    for (size_t i = 0; i < 3 && !rc; i++) {
+        char key[64];
+        double alpha = 1;
+        snprintf(key, sizeof key, "layernorm_%s_beta", kinds[i]);
+        rc = expect_number(m, key, 1, 1, err);
+        snprintf(key, sizeof key, "layernorm_%s_alpha", kinds[i]);
+        if (!rc)
+            rc = hearth_json_f64(&m->config, m->config.root, key, false, &alpha, err);
+        if (!rc && (!(alpha > 0) || (i && alpha != m->scale.residual)))
+            rc = hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s: \"%s\": %g is not supported, %g of all kinds is",
+                             m->config.path, key, alpha, m->scale.residual);
+        m->scale.residual = alpha;
+    }
+    return rc;
+}
+
+int hearth_hf_read_minimax_01(struct hearth_hf_model *m, struct hearth_error *err)
+{
+    const json_t *types = json_object_get(m->config.root, "attn_type_list");
+    if (json_array_size(types) != m->n_layer)
+        return hearth_fail(err, HEARTH_E_FORMAT, "%s: \"attn_type_list\" must say of each layer what it is",
+                           m->config.path);
+    for (uint32_t i = 0; i < m->n_layer; i++) {
+        const bool attends = json_integer_value(json_array_get(types, i)) == 1;
+        m->recurrent[i / 32] |= (uint32_t)!attends << (i % 32);
+        m->full_interval = m->full_interval ? m->full_interval : attends ? i + 1 : 0;
+    }
+    for (uint32_t i = 0; i < m->n_layer; i++)
+        if (!m->full_interval || hearth_hf_is_recurrent(m, i) != ((i + 1) % m->full_interval != 0))
+            return hearth_fail(err, HEARTH_E_UNSUPPORTED,
+                               "%s: \"attn_type_list\": only each n-th layer may attend", m->config.path);
+    m->n_ff_exp = m->n_ff;
+    m->n_rot = m->head_dim;
+    m->rec_heads = m->rec_keys = m->n_head;
+    m->rec_dim = m->head_dim;
+    int rc = read_experts(m, "num_local_experts", err);
+    if (!rc)
+        rc = u32(m, "rotary_dim", false, &m->n_rot, err);
+    if (!rc && (!m->n_rot || m->n_rot % 2 || m->n_rot > m->head_dim))
+        rc = hearth_fail(err, HEARTH_E_FORMAT, "%s: \"rotary_dim\" %u of %u dimensions cannot be",
+                         m->config.path, m->n_rot, m->head_dim);
+    if (!rc)
+        rc = expect_number(m, "shared_intermediate_size", 0, 0, err);
+    if (!rc)
+        rc = expect(m, "postnorm", true, true, err);
+    return rc ? rc : read_factors(m, err);
 }
 
 // ---- Falcon-H1

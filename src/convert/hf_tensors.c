@@ -90,7 +90,8 @@ static uint64_t delta_rows(const struct hearth_hf_model *m)
 // Values of recurrent layers, what their convolution mixes, and what is projected.
 static uint64_t rec_values(const struct hearth_hf_model *m)
 {
-    const bool heads = m->family->has_delta || m->family->has_scan || m->family->has_kda;
+    const bool heads =
+        m->family->has_delta || m->family->has_scan || m->family->has_kda || m->family->has_fixed;
     return heads ? (uint64_t)m->rec_heads * m->rec_dim : m->n_embd;
 }
 
@@ -105,7 +106,7 @@ static uint64_t rec_inputs(const struct hearth_hf_model *m)
 {
     if (m->family->has_scan)
         return rec_values(m) + rec_channels(m) + m->rec_heads;
-    return m->family->has_delta ? delta_rows(m) : 3 * (uint64_t)m->n_embd;
+    return m->family->has_delta ? delta_rows(m) : 3 * rec_values(m);
 }
 
 // In a layer; -1: outside of them.

@@ -118,3 +118,13 @@ int hearth_hf_tokenizer_put(const struct hearth_hf_model *m, struct hearth_gguf_
     hearth_hf_vocab_free(&v);
     return rc;
 }
+
+int hearth_hf_tokenizer_own(const struct hearth_hf_model *m, uint32_t *n, struct hearth_error *err)
+{
+    struct hearth_json_file file;
+    const int rc = hearth_json_file_open(&file, m->folder, "tokenizer.json", false, err);
+    const json_t *vocab = json_object_get(json_object_get(file.root, "model"), "vocab");
+    *n = (uint32_t)json_object_size(vocab);
+    hearth_json_file_close(&file);
+    return rc;
+}

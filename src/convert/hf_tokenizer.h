@@ -10,5 +10,7 @@
 // tokenizer that Hearth does not have, by name; HEARTH_E_FORMAT, HEARTH_E_IO, HEARTH_E_MEMORY.
 int hearth_hf_tokenizer_put(const struct hearth_hf_model *m, struct hearth_gguf_writer *w,
                             struct hearth_error *err);
+// How many tokens tokenizer.json has of itself, without those that were added; 0: there is no such file.
+int hearth_hf_tokenizer_own(const struct hearth_hf_model *m, uint32_t *n, struct hearth_error *err);
 
 #endif

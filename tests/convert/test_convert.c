@@ -50,6 +50,7 @@ static const char *const names[] = {"llama",
                                     "qwen35-nvfp4",
                                     "deepseek-v3-int4",
                                     "kimi-linear",
+                                    "minimax-01",
                                     "deepseek-v32",
                                     "glm-dsa",
                                     "hunyuan",
@@ -154,6 +155,7 @@ static bool differs(const char *name, const char *key)
         {"gemma4-e", "tokenizer.ggml.token_type"},
         {"gemma4-moe", "tokenizer.ggml.token_type"},
         {"gemma", "tokenizer.ggml.add_space_prefix"},          // as below
+        {"minimax-01", "tokenizer.chat_template"},             // llama.cpp has one of its own
         {"kimi-linear", "kimi-linear.attention.value_length"}, // which nothing reads
         {"hunyuan", "tokenizer.ggml.eot_token_id"},         // the first end that generation_config.json names
         {"internlm2", "tokenizer.ggml.add_space_prefix"},   // as below
@@ -212,7 +214,7 @@ static void test_llama_cpp(void **state)
         hearth_gguf_close(&g);
         n++;
     }
-    assert_int_equal(n, 64);
+    assert_int_equal(n, 65);
 }
 
 // ---- transformers
@@ -598,6 +600,14 @@ static void test_refusals(void **state)
                    HEARTH_E_UNSUPPORTED, "of compressed-tensors only");
     REFUSED_CHANGE("deepseek-v3-int4", config, "\"num_bits\":4", "\"num_bits\":8", HEARTH_E_UNSUPPORTED,
                    "of compressed-tensors only");
+    REFUSED_CHANGE("minimax-01", config, "[0,1,0,1]", "[1,0,0,1]", HEARTH_E_UNSUPPORTED,
+                   "only each n-th layer may attend");
+    REFUSED_CHANGE("minimax-01", config, "[0,1,0,1]", "[0,1,0]", HEARTH_E_FORMAT,
+                   "\"attn_type_list\" must say of each layer");
+    REFUSED_CHANGE("minimax-01", config, "\"layernorm_mlp_alpha\":1.7", "\"layernorm_mlp_alpha\":1.8",
+                   HEARTH_E_UNSUPPORTED, "\"layernorm_mlp_alpha\": 1.8 is not supported, 1.7");
+    REFUSED_CHANGE("minimax-01", config, "\"rotary_dim\":16", "\"rotary_dim\":32", HEARTH_E_FORMAT,
+                   "\"rotary_dim\" 32 of 16 dimensions");
     REFUSED_CHANGE("kimi-linear", config, "\"full_attn_layers\":[2]", "\"full_attn_layers\":[4]",
                    HEARTH_E_FORMAT, "\"full_attn_layers\" must be numbers of layers");
     REFUSED_CHANGE("kimi-linear", config, "\"full_attn_layers\":[2]", "\"full_attn_layers\":[3]",

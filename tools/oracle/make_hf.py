@@ -717,7 +717,22 @@ MODELS |= {
             "max_position_embeddings": ..., "rope_theta": 10000.0, "rope_parameters": ..., "head_dim": 4}),
     ),
 }  # fmt: skip
-KNOWN_TO_LLAMA_CPP = {"qwen35-nvfp4", "qwen3moe-nvfp4", "llama-nvfp4", "deepseek-v3-int4", "kimi-linear", "deepseek-v32", "glm-dsa", "hunyuan", "hunyuan-moe", "ernie-moe", "dots1", "ling2", "starcoder2", "internlm2", "nemotron-h", "nemotron-h-moe", "granite-hybrid", "granite-hybrid-moe", "granite-attending", "falcon-h1", "gemma", "gemma3n", "qwen3vlmoe", "llama4", "qwen3next",
+MODELS |= {
+    "minimax-01": ( # two tokens were never trained
+        tf.MiniMaxForCausalLM,
+        dict(GROUPED, num_hidden_layers=4, layer_types=[SCAN, FULL] * 2, head_dim=16, intermediate_size=16, num_local_experts=4,
+             num_experts_per_tok=2, block_size=16, full_attn_alpha_factor=1.7, linear_attn_alpha_factor=1.7, mlp_alpha_factor=1.7),
+        "llama3", "sharded",
+        dict(rename="minimax", zero=(285, 287), config={
+            "architectures": ["MiniMaxText01ForCausalLM"], "model_type": "minimax_text_01", "attn_type_list": [0, 1, 0, 1],
+            "layer_types": ..., "block_size": ..., "rotary_dim": 16, "rope_theta": 10000.0, "rope_parameters": ..., "postnorm": True,
+            "shared_intermediate_size": 0, "shared_moe_mode": "sigmoid"}
+            | {f"{kind}_{f}_factor": ... for kind in ("full_attn", "linear_attn", "mlp") for f in ("alpha", "beta")}
+            | {f"layernorm_{kind}_{f}": v for kind in ("full_attention", "linear_attention", "mlp")
+               for f, v in (("alpha", 1.7), ("beta", 1.0))}),
+    ),
+}  # fmt: skip
+KNOWN_TO_LLAMA_CPP = {"minimax-01", "qwen35-nvfp4", "qwen3moe-nvfp4", "llama-nvfp4", "deepseek-v3-int4", "kimi-linear", "deepseek-v32", "glm-dsa", "hunyuan", "hunyuan-moe", "ernie-moe", "dots1", "ling2", "starcoder2", "internlm2", "nemotron-h", "nemotron-h-moe", "granite-hybrid", "granite-hybrid-moe", "granite-attending", "falcon-h1", "gemma", "gemma3n", "qwen3vlmoe", "llama4", "qwen3next",
                       "qwen35", "phi3", "phi4", "glm4", "exaone4", "cohere2", "ernie", "gemma2",
                       "qwen2moe", "qwen2vl", "qwen3vl", "smollm3", "granite", "granitemoe", "seed-oss", "olmo2", "olmo3", "olmoe", "minimax-m2",
                       "glm4-moe", "deepseek-v3-fp8", "qwen3-fp8", "llama", "llama-biases", "mistral", "mixtral", "qwen2", "qwen3", "qwen3moe", "falcon-7b", "falcon-40b",
@@ -832,7 +847,12 @@ def rename_kimi(tensors, _):
     return {name.replace("layers.0.block_sparse_moe.", "layers.0.mlp."): w for name, w in tensors.items()}
 
 
-RENAME = {"kimi": rename_kimi, "ling2": rename_ling2, "internlm2": rename_internlm2}
+def rename_minimax(tensors, _):
+    """Without tables that published checkpoints do not have."""
+    return {name: w for name, w in tensors.items() if not name.endswith(("_decay", ".slope_rate"))}
+
+
+RENAME = {"minimax": rename_minimax, "kimi": rename_kimi, "ling2": rename_ling2, "internlm2": rename_internlm2}
 MXFP4 = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0])
 
 
@@ -1101,6 +1121,8 @@ def make(name, out, with_llama_cpp):
         for name_of, b in model.named_buffers():
             if name_of.endswith("layer_scalar"):
                 b.copy_(b.to(DTYPES[how]).float())
+    for row in extra.get("zero", ()):
+        model.model.embed_tokens.weight.data[row] = 0
     if model.config.tie_word_embeddings:
         model.tie_weights()
     tensors, config = original_names(model)
