@@ -123,7 +123,7 @@ static void add_task(void *arg, int task, int worker)
         kernels->add(branch, hearth_vector_of(j->bias), (size_t)width);
     if (j->post_norm->data)
         kernels->rms_norm(branch, branch, hearth_vector_of(j->post_norm), (size_t)width,
-                          j->s->model->hp.norm_eps);
+                          j->s->model->hp.post_norm_eps);
     if (j->s->model->hp.streams.n)
         hearth_streams_add(&j->s->work.streams, row, branch,
                            hearth_row_of(j->s->work.x, row, hearth_stream_width(&j->s->model->hp)));
@@ -630,6 +630,8 @@ static void embed_task(void *arg, int task, int worker)
     if (w->token_norm.data)
         s->model->kernels.layer_norm(x, x, hearth_vector_of(&w->token_norm),
                                      hearth_vector_of(&w->token_norm_b), (size_t)hp->n_embd, hp->norm_eps);
+    if (hp->embd_unit)
+        s->model->kernels.rms_norm(x, x, s->work.ones, (size_t)hp->n_embd, hp->norm_eps);
     if (hp->streams.predicts) // the others are made of it
         memcpy(hearth_row_of(s->work.h, row, hp->n_embd), x, (size_t)hp->n_embd * sizeof *x);
     else

@@ -6,7 +6,8 @@
 static bool knows_model(const struct hearth_session *s)
 {
     const struct hearth_hparams *hp = &s->model->hp;
-    const bool knows_adding = hp->normed_scale == 0.0f && !hp->streams.n && !hp->n_embd_layer;
+    const bool knows_adding =
+        hp->normed_scale == 0.0f && !hp->streams.n && !hp->n_embd_layer && hp->post_norm_eps == hp->norm_eps;
     const bool knows_attention = !hearth_values_in_keys(hp) && !hp->chooser.block && !hp->blender.n_layers &&
                                  !hp->n_borrowing && !hp->uneven && hp->positions != HEARTH_POS_NONE &&
                                  hp->alibi == 0.0f && !hp->gates_softplus && !hp->recurrence.beside;

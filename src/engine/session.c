@@ -188,9 +188,9 @@ static void lay_out_matmul(struct hearth_session *s, struct hearth_arena *a)
 // Whether heads are normed without weights.
 static int plain_weights(const struct hearth_hparams *hp)
 {
-    if (hp->unit_norms)
-        return hp->n_embd;
-    return hp->value_norm || hp->unit_heads || hp->one_vector ? hearth_head_dim_most(hp) : 0;
+    const int heads = hp->value_norm || hp->unit_heads || hp->one_vector ? hearth_head_dim_most(hp) : 0,
+              embd = hp->unit_norms || hp->embd_unit ? hp->n_embd : 0;
+    return heads > embd ? heads : embd;
 }
 
 // Lays out all buffers; run once to measure (arena without memory) and once to assign.

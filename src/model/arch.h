@@ -261,6 +261,8 @@ struct hearth_arch {
     bool logit_factor;                 // and logits are multiplied by logit_scale, not divided
     // Where it does not say it: MiniCPM's, whose logits are divided by width / this. 0: 1 each.
     int scale_base;
+    bool embd_unit;          // as in struct hearth_hparams
+    float post_eps;          // of norms behind parts; 0: that of all norms
     bool embd_sqrt;          // embeddings are multiplied by the root of their width
     int narrow_scale_layers; // models of so many layers scale queries as if heads had width / heads elements
     int window_period;       // of so many layers the last one has no window; 0: all layers are alike
@@ -342,14 +344,15 @@ extern const struct hearth_arch hearth_arch_afmoe, hearth_arch_apertus, hearth_a
     hearth_arch_kimi_linear, hearth_arch_laguna, hearth_arch_lfm2, hearth_arch_lfm2moe, hearth_arch_llama,
     hearth_arch_llama4, hearth_arch_maincoder, hearth_arch_mellum, hearth_arch_mimo2, hearth_arch_minicpm,
     hearth_arch_minicpm3, hearth_arch_minimax_01, hearth_arch_minimax_m2, hearth_arch_minimax_m3,
-    hearth_arch_mistral3, hearth_arch_mistral4, hearth_arch_mpt, hearth_arch_nemotron, hearth_arch_nemotron_h,
-    hearth_arch_nemotron_h_moe, hearth_arch_olmo, hearth_arch_olmo2, hearth_arch_olmoe, hearth_arch_opt,
-    hearth_arch_orion, hearth_arch_pangu_embedded, hearth_arch_phi2, hearth_arch_phi3, hearth_arch_phimoe,
-    hearth_arch_qwen, hearth_arch_qwen2, hearth_arch_qwen2moe, hearth_arch_qwen2vl, hearth_arch_qwen3,
-    hearth_arch_qwen35, hearth_arch_qwen35moe, hearth_arch_qwen3moe, hearth_arch_qwen3next,
-    hearth_arch_qwen3vl, hearth_arch_qwen3vlmoe, hearth_arch_qwen4exp, hearth_arch_refact,
-    hearth_arch_seed_oss, hearth_arch_smallthinker, hearth_arch_smollm3, hearth_arch_stablelm,
-    hearth_arch_starcoder, hearth_arch_starcoder2, hearth_arch_step35, hearth_arch_xverse;
+    hearth_arch_mistral3, hearth_arch_mistral4, hearth_arch_mpt, hearth_arch_muse_glimmer,
+    hearth_arch_nemotron, hearth_arch_nemotron_h, hearth_arch_nemotron_h_moe, hearth_arch_olmo,
+    hearth_arch_olmo2, hearth_arch_olmoe, hearth_arch_opt, hearth_arch_orion, hearth_arch_pangu_embedded,
+    hearth_arch_phi2, hearth_arch_phi3, hearth_arch_phimoe, hearth_arch_qwen, hearth_arch_qwen2,
+    hearth_arch_qwen2moe, hearth_arch_qwen2vl, hearth_arch_qwen3, hearth_arch_qwen35, hearth_arch_qwen35moe,
+    hearth_arch_qwen3moe, hearth_arch_qwen3next, hearth_arch_qwen3vl, hearth_arch_qwen3vlmoe,
+    hearth_arch_qwen4exp, hearth_arch_refact, hearth_arch_seed_oss, hearth_arch_smallthinker,
+    hearth_arch_smollm3, hearth_arch_stablelm, hearth_arch_starcoder, hearth_arch_starcoder2,
+    hearth_arch_step35, hearth_arch_xverse;
 
 // NULL when unknown.
 const struct hearth_arch *hearth_arch_find(struct hearth_str name);

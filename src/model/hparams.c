@@ -741,6 +741,8 @@ static int read_norm(const struct reader *r, const struct hearth_arch *arch, str
         arch->any_eps && !(hp->layer_norm ? hearth_gguf_find(r->g, key_of(r, own).text) != NULL : has_rms);
     const int rc =
         read_float(r, hp->layer_norm != other ? own : rms, !hp->layer_norm, 0.0f, 1.0f, &hp->norm_eps);
+    hp->post_norm_eps = arch->post_eps > 0 ? arch->post_eps : hp->norm_eps;
+    hp->embd_unit = arch->embd_unit;
     hp->latent.eps = arch->latent_eps > 0 ? arch->latent_eps : hp->norm_eps;
     return rc;
 }

@@ -460,8 +460,9 @@ struct hearth_hparams {
     struct hearth_chooser chooser;
     struct hearth_grams grams;
 
-    bool parallel; // attention and feed-forward both read the layer's input
-    float norm_eps;
+    bool parallel;                 // attention and feed-forward both read the layer's input
+    float norm_eps, post_norm_eps; // the latter of norms behind parts
+    bool embd_unit;                // embeddings are normed without weights (RMSNorm)
     enum hearth_activation activation;
 
     // Sparse feed-forward parts, of which a token uses only some neurons: docs/sparse.md.

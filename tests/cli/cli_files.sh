@@ -16,7 +16,7 @@ for file in "$golden"/*.gguf; do
         exaone4 | falcon | falcon-h1 | gemma | gemma2 | gemma3 | gemma3n | gemma4 | glm-dsa | glm4 | glm4moe | gpt-oss | gpt2 | \
         gptneox | granite | granite_swa | granitehybrid | granitemoe | hunyuan-dense | hunyuan-moe | hunyuan_vl | hy_v3 | hy_v4 | internlm2 | \
         jais2 | kimi-linear | laguna | lfm2 | lfm2moe | llama | llama4 | maincoder | mellum | mimo2 | minicpm | minicpm3 | \
-        minimax-01 | minimax-m2 | minimax-m3 | mistral3 | mistral4 | mpt | nemotron | nemotron_h | nemotron_h_moe | olmo | olmo2 | olmoe | opt | \
+        minimax-01 | minimax-m2 | minimax-m3 | mistral3 | mistral4 | mpt | muse-glimmer | nemotron | nemotron_h | nemotron_h_moe | olmo | olmo2 | olmoe | opt | \
         orion | pangu-embedded | phi2 | phi3 | phimoe | qwen | qwen2 | qwen2moe | qwen2vl | qwen3 | qwen35 | qwen35moe | qwen3moe | \
         qwen3next | qwen3vl | qwen3vlmoe | qwen4exp | refact | seed_oss | smallthinker | smollm3 | stablelm | starcoder | starcoder2 | \
         step35 | xverse) ;;

@@ -108,7 +108,7 @@ static void test_head_alone(void **state)
         "models/qwen4exp.Q8_0",   "models/apertus.Q8_0",      "models/deepseek-v4.Q8_0",
         "models/minimax-m3.Q8_0", "models/minimax-text.Q8_0", "models/falcon-h.Q8_0",
         "models/bloom.Q8_0",      "models/mpt.Q8_0",          "models/deci.Q8_0",
-        "models/hy-v4.Q8_0"};
+        "models/hy-v4.Q8_0",      "models/muse-glimmer.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
         const struct way way = {.n_threads = 1};

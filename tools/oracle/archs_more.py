@@ -2,12 +2,14 @@
 # Golden models of further architectures, for make_archs.py: settings, tensors under GGUF's names, hyper-parameters.
 
 import copy
+import types
 
 import gguf
 import numpy as np
 import torch
 import transformers as tf
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+from transformers.models.muse_glimmer import modeling_muse_glimmer as muse
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaMLP
 
 import make_models as mm
@@ -84,6 +86,23 @@ class RefactForCausalLM(tf.LlamaForCausalLM):
         return super().forward(input_ids, attention_mask=mask, **kwargs)
 
 
+class MuseForCausalLM(torch.nn.Module):
+    """The text part of Muse Glimmer with its head, as transformers has no class for that alone."""
+
+    config_class = muse.MuseGlimmerTextConfig
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.model = muse.MuseGlimmerTextModel(config)
+        self.lm_head = torch.nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+
+    def forward(self, input_ids, **_kwargs):
+        cap = self.config.final_logit_softcapping
+        logits = self.lm_head(self.model(input_ids, use_cache=False).last_hidden_state) * self.config.output_multiplier
+        return types.SimpleNamespace(logits=torch.tanh(logits / cap) * cap)
+
+
 FULL, SLIDING = "full_attention", "sliding_attention"
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16}
 ALIBI = dict(
@@ -117,6 +136,13 @@ MODELS = {
              logits_scaling=1.7, tie_word_embeddings=True),
         TEXT * 2,
     ),
+    "muse-glimmer": (
+        "muse-glimmer", MuseForCausalLM,
+        dict({k: v for k, v in LLAMA.items() if k != "experts_implementation"}, num_hidden_layers=3, head_dim=32, max_position_embeddings=256,
+             sliding_window=20, layer_types=[SLIDING, SLIDING, FULL], layer_rope_theta=[10000.0, 10000.0, 0.0], qk_scale_factor=2.0,
+             output_multiplier=1.3, final_logit_softcapping=15.0),
+        TEXT.replace("wife", "son") * 2,
+    ),
     "refact": ("refact", RefactForCausalLM, dict(LLAMA, num_key_value_heads=1), TEXT),
 }  # fmt: skip
 ARCHS = {model[0] for model in MODELS.values()}
@@ -127,7 +153,7 @@ GLOBALS = {
 }  # fmt: skip
 # GGUF's names, and what the architectures' classes call these tensors.
 NAMES = {
-    "attn_norm": ("input_layernorm", "norm_1"), "ffn_norm": ("post_attention_layernorm", "norm_2"),
+    "attn_norm": ("input_layernorm", "norm_1"), "ffn_norm": ("post_attention_layernorm", "norm_2"), "attn_gate": ("self_attn.gate_proj",),
     "attn_qkv": ("self_attention.query_key_value", "attn.Wqkv"),
     "attn_q": ("self_attn.q_proj",), "attn_k": ("self_attn.k_proj",), "attn_v": ("self_attn.v_proj",), "attn_output": ("self_attn.o_proj", "self_attention.dense", "attn.out_proj"),
     "attn_sub_norm": ("self_attn.attn_sub_norm",), "ffn_sub_norm": ("mlp.ffn_sub_norm",),
@@ -151,12 +177,23 @@ def tensors(arch, cfg, sd):
         experts(out, sd, f"blk.{i}.", source, cfg)
         if source + "self_attn.sinks" in sd:
             out[f"blk.{i}.attn_sinks.weight"] = sd[source + "self_attn.sinks"]
-        rows = (cfg.num_attention_heads, cfg.num_key_value_heads) if arch == "granite_swa" else cfg.heads[i] if arch == "deci" else ()
+        if arch == "muse-glimmer":
+            for ours, theirs in (("post_attention_norm", "post_attention_layernorm"), ("ffn_norm", "pre_feedforward_layernorm"), ("post_ffw_norm", "post_feedforward_layernorm")):
+                out[f"blk.{i}.{ours}.weight"] = sd[f"{source}{theirs}.weight"]
+        rows = (cfg.num_attention_heads, cfg.num_key_value_heads) if arch in ("granite_swa", "muse-glimmer") else cfg.heads[i] if arch == "deci" else ()
         for part, heads in zip("qk", rows):
             name = f"blk.{i}.attn_{part}.weight"
             if name in out:  # in the order of adjacent pairs
                 out[name] = mm.interleave(out[name], heads)
     return out
+
+
+def tables(arch, cfg):
+    """Tensors that are no weights of the model in transformers: norms of heads, whose weights are numbers there."""
+    return {
+        f"blk.{i}.attn_{part}_norm.weight": np.full(cfg.head_dim, scale, np.float32)
+        for i in range(cfg.num_hidden_layers if arch == "muse-glimmer" else 0) for part, scale in (("q", cfg.qk_scale_factor), ("k", 1.0))
+    }  # fmt: skip
 
 
 def add_hyper_parameters(w, arch, cfg):
@@ -186,7 +223,7 @@ def add_hyper_parameters(w, arch, cfg):
         w.add_value_length(cfg.hidden_size // cfg.num_attention_heads)
         w.add_rope_dimension_count(cfg.hidden_size // cfg.num_attention_heads)
     w.add_layer_norm_rms_eps(cfg.rms_norm_eps)
-    if arch in ("mellum", "granite_swa"):
+    if arch in ("mellum", "granite_swa", "muse-glimmer"):
         w.add_sliding_window(cfg.sliding_window)
         w.add_sliding_window_pattern([t == SLIDING for t in cfg.layer_types])
     if arch == "granite_swa":
@@ -196,9 +233,14 @@ def add_hyper_parameters(w, arch, cfg):
         w.add_logit_scale(cfg.logits_scaling)
         w.add_rope_pattern([theta != 0 for theta in cfg.layer_rope_theta])
         w.add_rope_dimension_count(cfg.hidden_size // cfg.num_attention_heads)
-    if arch == "mellum":
+    if arch in ("mellum", "muse-glimmer"):
         w.add_key_length(cfg.head_dim)
         w.add_value_length(cfg.head_dim)
+    if arch == "muse-glimmer":
+        w.add_rope_dimension_count(cfg.head_dim)
+        w.add_logit_scale(cfg.output_multiplier)
+        w.add_final_logit_softcapping(cfg.final_logit_softcapping)
+    if arch == "mellum":
         w.add_expert_count(cfg.num_local_experts)
         w.add_expert_used_count(cfg.num_experts_per_tok)
         w.add_expert_feed_forward_length(cfg.moe_intermediate_size)

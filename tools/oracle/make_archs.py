@@ -928,6 +928,8 @@ def tables_of(name, cfg):
     """Tensors that are no weights of the model in transformers."""
     if name == "minicpm3":
         return archs_dense.tables(name, cfg)
+    if name == "muse-glimmer":
+        return archs_more.tables(name, cfg)
     if name == "phimoe":
         return archs_older.tables(name, cfg)
     if name == "phi3-long":
@@ -941,6 +943,8 @@ def tables_of(name, cfg):
 
 def ones_of(arch, tensor):
     """What GGUF's tensor has more than the model's."""
+    if arch == "muse-glimmer":
+        return np.float32(tensor.startswith("blk.") and tensor.endswith("norm.weight"))
     if arch in archs_dense.ONES:
         return np.float32(tensor.endswith("norm.weight"))
     return np.float32("norm" in tensor and (arch in ("gemma3", "step35", "minimax-m3") or (arch.startswith(("qwen35", "qwen3next", "qwen4exp")) and "ssm_norm" not in tensor)))

@@ -10,11 +10,14 @@ import archs_dense
 import archs_experts
 import archs_gemma3n
 import archs_mamba
+import archs_more
 import archs_qwen4
 
 
 def has_ones(model, name):
     """Whether 1 is added to the weights of a norm."""
+    if isinstance(model, archs_more.MuseForCausalLM):
+        return "layernorm" in name
     if isinstance(model, archs_dense.ONES_CLASSES):
         return name.endswith("weight")
     qwen = isinstance(model, (tf.Qwen3_5ForCausalLM, tf.Qwen3_5MoeForCausalLM, tf.Qwen3NextForCausalLM, tf.Qwen4ExpForCausalLM))
