@@ -226,13 +226,20 @@ static void read_x(struct hearth_offload *o)
                               (size_t)o->rows[k].n * (size_t)n_embd * sizeof(float));
 }
 
+// Bytes of a row's keys and values in a layer; 0: it has none.
+static size_t copied_row(const struct hearth_offload *o, int layer)
+{
+    const struct hearth_kv_heads *heads = hearth_kv_heads_of(&o->s->kv, layer);
+    return hearth_attends(o->s->context.hp, layer) ? (size_t)heads->n * (heads->row_k + heads->row_v) : 0;
+}
+
 // Begins to fetch a layer's keys and values; events[k] is of class k.
 static void fetch(struct hearth_offload *o, int layer, void *events[2])
 {
     uint8_t *to = o->copy[layer % 2];
-    const struct hearth_kv_heads *heads = hearth_kv_heads_of(&o->s->kv, layer);
+    const size_t row = copied_row(o, layer);
     for (int k = 0; k < 2; k++) {
-        const size_t bytes = (size_t)o->rows[k].n * (size_t)heads->n * (heads->row_k + heads->row_v);
+        const size_t bytes = (size_t)o->rows[k].n * row;
         events[k] = bytes ? hearth_accel_begin_read(o->a, &o->rows[k].copy, 0, to, bytes) : NULL;
         to += bytes;
     }
@@ -247,7 +254,7 @@ static void collect(struct hearth_offload *o, int layer, void *events[2])
     for (int k = 0; k < 2; k++) {
         hearth_accel_wait(o->a, events[k]);
         events[k] = NULL;
-        for (int i = 0; i < o->rows[k].n && !hearth_accel_has_failed(o->a); i++) {
+        for (int i = 0; copied_row(o, layer) && i < o->rows[k].n && !hearth_accel_has_failed(o->a); i++) {
             const struct hearth_row at = o->s->batch.rows[o->rows[k].first + i];
             const int page = kv->seqs[at.seq].pages[at.pos / HEARTH_KV_TILE], slot = at.pos % HEARTH_KV_TILE;
             uint8_t *bytes = hearth_kv_pin(kv, page);

@@ -9,8 +9,8 @@ static bool knows_model(const struct hearth_session *s)
     const bool knows_adding =
         hp->normed_scale == 0.0f && !hp->streams.n && !hp->n_embd_layer && hp->post_norm_eps == hp->norm_eps;
     const bool knows_attention = !hearth_values_in_keys(hp) && !hp->chooser.block && !hp->blender.n_layers &&
-                                 !hp->n_borrowing && !hp->uneven && hp->positions != HEARTH_POS_NONE &&
-                                 hp->alibi == 0.0f && !hp->gates_softplus && !hp->recurrence.beside;
+                                 !hp->n_borrowing && hp->positions != HEARTH_POS_NONE && hp->alibi == 0.0f &&
+                                 !hp->gates_softplus && !hp->recurrence.beside;
     const bool knows_cache = hearth_accel_knows_cache(s->kv.type_k, (size_t)hp->head_dim) &&
                              hearth_accel_knows_cache(s->kv.type_k, (size_t)hp->head_dim_window) &&
                              hearth_accel_knows_cache(s->kv.type_v, (size_t)hp->value_dim) &&
@@ -22,14 +22,14 @@ static bool knows_model(const struct hearth_session *s)
 bool hearth_offload_knows(const struct hearth_session *s, int layer)
 {
     const struct hearth_hparams *hp = &s->model->hp;
-    return knows_model(s) && (hp->n_expert || (hearth_attends(hp, layer) && hearth_feeds(hp, layer)));
+    return knows_model(s) && (hp->n_expert || !hearth_is_recurrent(hp, layer));
 }
 
 uint64_t hearth_offload_cache_bytes(const struct hearth_session *s, int layer)
 {
     // The pool may be one that is only asked about, which has no list of its layers.
     const struct hearth_kv_heads *heads = &s->kv.heads[hearth_window_of(&s->model->hp, layer) != 0];
-    return (uint64_t)s->kv.n_pages * (uint64_t)heads->n * heads->bytes;
+    return (uint64_t)s->kv.n_pages * (uint64_t)hearth_n_head_kv_of(&s->model->hp, layer) * heads->bytes;
 }
 
 struct hearth_accel_cache hearth_offload_cache(const struct hearth_session *s, int layer)

@@ -189,6 +189,8 @@ void hearth_offload_project(struct hearth_offload *o, struct hearth_offload_rows
     const struct hearth_hparams *hp = o->s->context.hp;
     const struct hearth_offload_layer *l = layer_of(o, layer);
     const size_t dim = l->cache.dim, heads = l->cache.n_heads;
+    if (!hearth_attends(hp, layer))
+        return;
     struct hearth_accel_rotation rotation = {rotation_of(o, layer, rows), (size_t)hearth_n_rot_of(hp, layer),
                                              hp->positions == HEARTH_POS_ROPE_NEOX};
     norm(o, W(l, attn_norm), W(l, attn_norm_b), rows);
@@ -370,20 +372,20 @@ void hearth_offload_share_expert(struct hearth_offload *o, struct hearth_offload
     product(o, rows, &rows->branch, W(l, ffn_down_shared), &o->gate, NULL);
 }
 
-void hearth_offload_finish(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)
+// x += attn_out(norm(x)), where that is in attention's place.
+static void multiply(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer)
 {
     const struct hearth_offload_layer *l = layer_of(o, layer);
-    const struct hearth_layer *w = &o->s->context.weights->layers[layer];
-    const bool parallel = o->s->context.hp->parallel;
-    if (parallel) {
-        // The feed-forward part reads the layer's input, too.
-        attend(o, rows, layer, &rows->branch, false);
-        norm(o, w->ffn_norm.data == w->attn_norm.data ? W(l, attn_norm) : W(l, ffn_norm),
-             w->ffn_norm.data == w->attn_norm.data ? W(l, attn_norm_b) : W(l, ffn_norm_b), rows);
-    } else {
-        hearth_offload_add_attention(o, rows, layer);
-        norm(o, W(l, ffn_norm), W(l, ffn_norm_b), rows);
-    }
+    norm(o, W(l, attn_norm), W(l, attn_norm_b), rows);
+    product(o, rows, &o->out, W(l, attn_out), &o->h, NULL);
+    add(o, rows, &o->out, W(l, attn_out_b), W(l, attn_post_norm));
+}
+
+// What comes of a feed-forward part whose input is normed, where attention stands before it.
+static void add_feed_forward(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer,
+                             bool parallel)
+{
+    const struct hearth_offload_layer *l = layer_of(o, layer);
     const bool alone = !parallel && !W(l, ffn_linear)->n && !W(l, ffn_down_t)->n &&
                        adds_alone(o, W(l, ffn_down_b), W(l, ffn_post_norm));
     feed_forward(o, rows, layer, alone);
@@ -393,4 +395,27 @@ void hearth_offload_finish(struct hearth_offload *o, struct hearth_offload_rows 
         add(o, rows, &o->h, W(l, ffn_down_b), W(l, ffn_post_norm));
     hearth_accel_scale_by(o->a, &rows->x, W(l, output_scale), (size_t)o->s->context.hp->n_embd,
                           (size_t)rows->n);
+}
+
+void hearth_offload_finish(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)
+{
+    const struct hearth_hparams *hp = o->s->context.hp;
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    const struct hearth_layer *w = &o->s->context.weights->layers[layer];
+    if (hp->parallel) {
+        // The feed-forward part reads the layer's input, too.
+        attend(o, rows, layer, &rows->branch, false);
+        norm(o, w->ffn_norm.data == w->attn_norm.data ? W(l, attn_norm) : W(l, ffn_norm),
+             w->ffn_norm.data == w->attn_norm.data ? W(l, attn_norm_b) : W(l, ffn_norm_b), rows);
+        add_feed_forward(o, rows, layer, true);
+        return;
+    }
+    if (hearth_attends(hp, layer))
+        hearth_offload_add_attention(o, rows, layer);
+    else if (hearth_is_linear(hp, layer))
+        multiply(o, rows, layer);
+    if (!hearth_feeds(hp, layer))
+        return;
+    norm(o, W(l, ffn_norm), W(l, ffn_norm_b), rows);
+    add_feed_forward(o, rows, layer, false);
 }

@@ -77,6 +77,12 @@ static const struct hearth_weight *weight_of(const struct hearth_session *s, int
     return (const struct hearth_weight *)(const void *)&s->model->weights.layers[layer] + role;
 }
 
+// Whether a device has nothing of the layer: of models with experts, attention alone is there.
+static bool is_idle(const struct hearth_session *s, int layer)
+{
+    return s->model->hp.n_expert && !hearth_attends(&s->model->hp, layer);
+}
+
 // Of a device's memory, with the layer's part of the cache; 0 where it has nothing there. False: devices do not know it.
 static bool layer_bytes(const struct hearth_session *s, int layer, uint64_t *bytes)
 {
@@ -84,9 +90,9 @@ static bool layer_bytes(const struct hearth_session *s, int layer, uint64_t *byt
     *bytes = 0;
     if (!hearth_offload_knows(s, layer))
         return false;
-    if (!hearth_attends(&s->model->hp, layer))
+    if (is_idle(s, layer))
         return true;
-    *bytes = hearth_offload_cache_bytes(s, layer);
+    *bytes = hearth_attends(&s->model->hp, layer) ? hearth_offload_cache_bytes(s, layer) : 0;
     for (size_t i = 0; i < n; i++) {
         const struct hearth_weight *w = weight_of(s, layer, list[i]);
         const uint64_t own = hearth_has(w) ? hearth_accel_weight_bytes(w->type, w->k, w->n) : 0;
@@ -113,7 +119,9 @@ static bool is_layer_within(const struct hearth_offload *o, int layer)
     size_t list[N_ROLES + 2], n = list_roles(o->s, list);
     const bool attends = hearth_attends(&o->s->model->hp, layer);
     bool is = !attends || hearth_offload_cache_bytes(o->s, layer) <= o->largest;
-    for (size_t i = 0; i < n && is && attends; i++) {
+    if (is_idle(o->s, layer))
+        return true;
+    for (size_t i = 0; i < n && is; i++) {
         const struct hearth_weight *w = weight_of(o->s, layer, list[i]);
         is = !hearth_has(w) || is_within_piece(o, w);
     }
@@ -136,10 +144,11 @@ static int open_layer(struct hearth_offload *o, struct hearth_offload_layer *l, 
     const struct hearth_session *s = o->s;
     size_t list[N_ROLES + 2], n = list_roles(s, list);
     int rc = HEARTH_OK;
-    if (!hearth_attends(&s->model->hp, layer))
+    if (is_idle(s, layer))
         return HEARTH_OK;
     l->cache = hearth_offload_cache(s, layer);
-    l->cache.pages = hearth_accel_alloc(o->a, (size_t)hearth_offload_cache_bytes(s, layer));
+    if (hearth_attends(&s->model->hp, layer))
+        l->cache.pages = hearth_accel_alloc(o->a, (size_t)hearth_offload_cache_bytes(s, layer));
     const struct hearth_weight *now = hearth_layer_weights(&s->context.weights->layers[layer]);
     for (size_t i = 0; i < n && !rc && !hearth_accel_has_failed(o->a); i++) {
         const struct hearth_weight *w = weight_of(s, layer, list[i]);
@@ -308,11 +317,10 @@ static int take_tables(struct hearth_offload *o, struct hearth_error *err)
 // Layers of which nothing is here are neither the first nor the last one.
 static void drop_idle(struct hearth_offload *o)
 {
-    const struct hearth_hparams *hp = &o->s->model->hp;
     int n = 0;
-    while (o->end > o->first && !hearth_attends(hp, o->end - 1))
+    while (o->end > o->first && is_idle(o->s, o->end - 1))
         o->end--;
-    while (o->first + n < o->end && !hearth_attends(hp, o->first + n))
+    while (o->first + n < o->end && is_idle(o->s, o->first + n))
         n++;
     o->first += n;
     memmove(o->layers, o->layers + n, (size_t)(o->end - o->first) * sizeof *o->layers);
@@ -401,9 +409,10 @@ static uint64_t room_for_through(const struct hearth_offload *o, const struct he
     const struct hearth_through_setup setup = through_setup(o, p);
     const int n_layer = o->s->model->hp.n_layer, most = most_layers(o, p);
     uint64_t left;
-    bool knows = p->prompts != HEARTH_DEVICE_PROMPTS_NEVER && !o->attention;
+    bool knows = p->prompts != HEARTH_DEVICE_PROMPTS_NEVER && !o->attention && !o->s->model->hp.uneven;
     for (int layer = 0; layer < n_layer && knows; layer++)
-        knows = hearth_offload_knows(o->s, layer);
+        knows = hearth_offload_knows(o->s, layer) && hearth_attends(&o->s->model->hp, layer) &&
+                hearth_feeds(&o->s->model->hp, layer);
     if (!knows)
         return 0;
     const int n = count_layers(o, room, most, &left);
