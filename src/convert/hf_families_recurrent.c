@@ -232,19 +232,19 @@ static const struct hearth_hf_map kimi_layer[] = {
                  .activation = "relu2"},                                                                     \
     .globals = nemotron_globals, .layer = nemotron_layer
 
-const struct hearth_hf_family hearth_hf_nemotron_moe = {NEMOTRON("nemotron_h_moe")};
-const struct hearth_hf_family hearth_hf_granite_attending = {.arch = "granite",
-                                                             .llama_keys = true,
-                                                             .predictor_input = "stream",
-                                                             .globals = hearth_hf_rms_globals,
-                                                             .layer = granite_hybrid_layer};
-const struct hearth_hf_family hearth_hf_granite_hybrid_moe = {.arch = "granitehybrid",
-                                                              .llama_keys = true,
-                                                              .has_scan = true,
-                                                              .heads_stay = true,
-                                                              .predictor_input = "normed",
-                                                              .globals = hearth_hf_rms_globals,
-                                                              .layer = granite_hybrid_moe_layer};
+static const struct hearth_hf_family nemotron_moe = {NEMOTRON("nemotron_h_moe")};
+static const struct hearth_hf_family granite_attending = {.arch = "granite",
+                                                          .llama_keys = true,
+                                                          .predictor_input = "stream",
+                                                          .globals = hearth_hf_rms_globals,
+                                                          .layer = granite_hybrid_layer};
+static const struct hearth_hf_family granite_hybrid_moe = {.arch = "granitehybrid",
+                                                           .llama_keys = true,
+                                                           .has_scan = true,
+                                                           .heads_stay = true,
+                                                           .predictor_input = "normed",
+                                                           .globals = hearth_hf_rms_globals,
+                                                           .layer = granite_hybrid_moe_layer};
 
 static const struct hearth_hf_map minimax_01_layer[] = {
     NORMS,
@@ -281,7 +281,7 @@ const struct hearth_hf_family hearth_hf_families_recurrent[] = {
      .globals = hearth_hf_rms_globals,
      .layer = kimi_layer,
      .read = hearth_hf_read_kimi_linear},
-    {NEMOTRON("nemotron_h"), .classes = {"NemotronHForCausalLM", "nemotron_h"},
+    {NEMOTRON("nemotron_h"), .classes = {"NemotronHForCausalLM", "nemotron_h"}, .variants = {&nemotron_moe},
      .read = hearth_hf_read_nemotron_h},
     {.arch = "granitehybrid",
      .classes = {"GraniteMoeHybridForCausalLM", "granitemoehybrid"},
@@ -291,6 +291,7 @@ const struct hearth_hf_family hearth_hf_families_recurrent[] = {
      .predictor_input = "stream",
      .globals = hearth_hf_rms_globals,
      .layer = granite_hybrid_layer,
+     .variants = {&granite_attending, &granite_hybrid_moe}, // where all layers attend; with experts
      .read = hearth_hf_read_granitehybrid},
     {.arch = "falcon-h1",
      .classes = {"FalconH1ForCausalLM", "falcon_h1"},

@@ -140,6 +140,8 @@ struct hearth_hf_family {
         *extra;       // what layers that guess tokens ahead have beside; NULL: they are left out
     bool extra_apart; // these are "mtp.layers.0." in place of numbers behind the others
     struct hearth_hf_defaults defaults;
+    // What a model of these classes may be instead, as its reader finds.
+    const struct hearth_hf_family *variants[2];
     // Reads what is special about the family. May be NULL.
     int (*read)(struct hearth_hf_model *m, struct hearth_error *err);
 };

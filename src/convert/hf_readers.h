@@ -57,8 +57,4 @@ int hearth_hf_read_starcoder2(struct hearth_hf_model *m, struct hearth_error *er
 // Of latent attention: the ranks, and of heads what stays, what rotates, and values.
 int hearth_hf_read_latent(struct hearth_hf_model *m, struct hearth_error *err);
 
-// Families that a reader finds a model to be of, though its class is another's.
-extern const struct hearth_hf_family hearth_hf_nemotron_moe, hearth_hf_granite_attending,
-    hearth_hf_granite_hybrid_moe;
-
 #endif

@@ -301,7 +301,7 @@ int hearth_hf_read_granitehybrid(struct hearth_hf_model *m, struct hearth_error 
     if (recurs)
         m->n_ctx = 1 << 20; // what nothing rotates in has no end, and llama.cpp's files say it so
     if (!rc && (!recurs || n_experts))
-        m->family = recurs ? &hearth_hf_granite_hybrid_moe : &hearth_hf_granite_attending;
+        m->family = m->family->variants[recurs];
     return rc ? rc : expect(m, "attention_bias", false, false, err);
 }
 
@@ -365,7 +365,7 @@ static int read_nemotron_experts(struct hearth_hf_model *m, struct hearth_error 
         rc = expect_number(m, "n_shared_experts", 1, 1, err);
     if (!rc)
         rc = expect_number(m, "n_group", 1, 1, err);
-    m->family = &hearth_hf_nemotron_moe;
+    m->family = m->family->variants[0];
     return rc ? rc : hearth_json_bool(&m->config, m->config.root, "norm_topk_prob", &m->renorm, err);
 }
 
