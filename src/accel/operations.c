@@ -227,6 +227,13 @@ static bool are_alike(const struct hearth_accel_weight *a, const struct hearth_a
            hearth_prompt_planes(a->type) == hearth_prompt_planes(b->type);
 }
 
+static void scale_product(struct hearth_accel *a, const struct hearth_accel_memory *out,
+                          const struct hearth_accel_weight *w, size_t n_tokens)
+{
+    if (w->scale)
+        hearth_accel_scale(a, out, *w->scale, w->n, n_tokens);
+}
+
 void hearth_accel_products(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_output *outputs,
                            int n, struct hearth_accel_input x, size_t n_tokens)
 {
@@ -237,6 +244,8 @@ void hearth_accel_products(struct hearth_accel *a, bool is_prompt, const struct 
         while (i < n && p.n_outputs < HEARTH_ACCEL_TOGETHER && are_alike(p.outputs[0].w, outputs[i].w));
         run_product(a, &p);
     }
+    for (int i = 0; i < n; i++)
+        scale_product(a, outputs[i].out, outputs[i].w, n_tokens);
 }
 
 void hearth_accel_product(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
@@ -244,6 +253,7 @@ void hearth_accel_product(struct hearth_accel *a, bool is_prompt, const struct h
                           const struct hearth_accel_memory *mask)
 {
     run_product(a, &(struct product){is_prompt, {{out, w}}, 1, 0, x, NULL, n_tokens, mask, false});
+    scale_product(a, out, w, n_tokens);
 }
 
 void hearth_accel_product_add(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,

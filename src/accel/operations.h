@@ -14,7 +14,8 @@
 struct hearth_accel_weight {
     struct hearth_accel_memory q, scales, minima;
     uint32_t type;
-    size_t k, n; // n 0: none
+    size_t k, n;        // n 0: none
+    const float *scale; // products are multiplied by it; NULL: they are not
 };
 
 // Bytes that it takes of the device's memory; 0: devices do not know the type, or rows of this length.
@@ -116,7 +117,7 @@ struct hearth_accel_output {
 };
 void hearth_accel_products(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_output *outputs,
                            int n, struct hearth_accel_input x, size_t n_tokens);
-// out += the products of all rows.
+// out += the products of all rows; the weight has no scale.
 void hearth_accel_product_add(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
                               const struct hearth_accel_weight *w, struct hearth_accel_input x,
                               size_t n_tokens);

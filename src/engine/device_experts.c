@@ -29,7 +29,7 @@ uint64_t hearth_device_experts_bytes(const struct hearth_session *s, int layer, 
         if (!hearth_has(parts[i]))
             continue;
         const uint64_t own = hearth_accel_weight_bytes(parts[i]->type, parts[i]->k, parts[i]->n);
-        if (!own || is_streamed_bundle(s, parts[i]))
+        if (!own || is_streamed_bundle(s, parts[i]) || parts[i]->scales) // of which each expert has its own
             return 0;
         bytes += own;
         *largest = own > *largest ? own : *largest;

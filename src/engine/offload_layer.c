@@ -81,11 +81,11 @@ static void add(struct hearth_offload *o, const struct hearth_offload_rows *rows
         hearth_accel_add(o->a, &rows->x, branch, width, n);
 }
 
-// Whether x += branch is all that there is to adding one.
-static bool adds_alone(const struct hearth_offload *o, const struct hearth_accel_weight *bias,
-                       const struct hearth_accel_weight *post_norm)
+// Whether x += the weight's product is all that there is to adding it.
+static bool adds_alone(const struct hearth_offload *o, const struct hearth_accel_weight *w,
+                       const struct hearth_accel_weight *bias, const struct hearth_accel_weight *post_norm)
 {
-    return !bias->n && !post_norm->n && o->s->context.hp->residual_scale == 1.0f;
+    return !w->scale && !bias->n && !post_norm->n && o->s->context.hp->residual_scale == 1.0f;
 }
 
 // ---- attention
@@ -352,7 +352,7 @@ static void feed_forward(struct hearth_offload *o, const struct hearth_offload_r
 void hearth_offload_add_attention(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)
 {
     const struct hearth_offload_layer *l = layer_of(o, layer);
-    const bool alone = adds_alone(o, W(l, attn_out_b), W(l, attn_post_norm));
+    const bool alone = adds_alone(o, W(l, attn_out), W(l, attn_out_b), W(l, attn_post_norm));
     attend(o, rows, layer, alone ? &rows->x : &o->h, alone);
     if (!alone)
         add(o, rows, &o->h, W(l, attn_out_b), W(l, attn_post_norm));
@@ -387,7 +387,7 @@ static void add_feed_forward(struct hearth_offload *o, const struct hearth_offlo
 {
     const struct hearth_offload_layer *l = layer_of(o, layer);
     const bool alone = !parallel && !W(l, ffn_linear)->n && !W(l, ffn_down_t)->n &&
-                       adds_alone(o, W(l, ffn_down_b), W(l, ffn_post_norm));
+                       adds_alone(o, W(l, ffn_down), W(l, ffn_down_b), W(l, ffn_post_norm));
     feed_forward(o, rows, layer, alone);
     if (parallel)
         add(o, rows, &rows->branch, W(l, attn_out_b), W(l, attn_post_norm));

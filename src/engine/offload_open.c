@@ -692,9 +692,8 @@ static int place(struct hearth_offload *first, const struct hearth_offload_param
     const int n = list_devices(first, devices);
     for (int i = 0; i < n; i++)
         devices[i]->first = devices[i]->end = s->model->hp.n_layer;
-    if (s->model->adapters || s->model->n_scales) { // which devices do not know
-        hearth_log(HEARTH_LOG_WARNING, "with %s the CPU computes everything, and the device nothing",
-                   s->model->adapters ? "adapters" : "scales of whole matrices (NVFP4)");
+    if (s->model->adapters) { // which devices do not know
+        hearth_log(HEARTH_LOG_WARNING, "with adapters the CPU computes everything, and the device nothing");
         return HEARTH_OK;
     }
     int rc = first->attention ? HEARTH_OK : divide_layers(devices, n, p, err);
@@ -873,7 +872,7 @@ static void foresee(struct hearth_offload *o, const struct hearth_offload_params
     const struct hearth_session *s = o->s;
     const int n_layer = s->model->hp.n_layer;
     out->vram = vram;
-    if (s->model->adapters || s->model->n_scales)
+    if (s->model->adapters)
         return;
     const uint64_t workspace =
         !o->attention && hearth_offload_knows(s, n_layer - 1) ? size_workspace(o, vram) : 0;

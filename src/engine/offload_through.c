@@ -24,6 +24,7 @@ static struct hearth_accel_weight *prepare(struct hearth_offload_layer *l, size_
     to->type = w->type;
     to->k = w->k;
     to->n = w->n;
+    to->scale = w->scales;
     return to;
 }
 

@@ -54,6 +54,7 @@ int hearth_offload_send(struct hearth_accel *a, const struct hearth_model *m, st
 {
     const bool is_here = !m->load.ram || hearth_item_of(m, w)->vector;
     const int rc = hearth_accel_weight_begin(a, to, w->type, w->k, n, err);
+    to->scale = w->scales;
     if (rc)
         return rc;
     if (is_here)

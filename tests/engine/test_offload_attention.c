@@ -88,13 +88,13 @@ static void test_golden(void **state)
     (void)state;
     need_device();
     static const char *const names[] = {
-        "models/mixtral.F16",       "models/gpt-oss.MXFP4",     "models/qwen3moe.Q4_0",
-        "models/smallthinker.Q4_0", "models/granitemoe.Q8_0",   "models/glm4moe.Q8_0",
-        "models/olmoe.Q8_0",        "models/bailing2.Q8_0",     "models/exaone-moe.Q8_0",
-        "models/ernie-moe.Q8_0",    "models/hunyuan-moe.Q8_0",  "models/phimoe.Q8_0",
-        "models/dbrx.Q8_0",         "models/gemma4-moe.Q4_0",   "models/afmoe.Q8_0",
-        "models/step35.Q8_0",       "models/mellum.Q8_0",       "models/mimo2.Q8_0",
-        "models/llama4.Q8_0",       "models/llama4-chunks.Q8_0"};
+        "models/mixtral.F16",       "models/gpt-oss.MXFP4",    "models/qwen3moe.Q4_0",
+        "models/smallthinker.Q4_0", "models/granitemoe.Q8_0",  "models/glm4moe.Q8_0",
+        "models/olmoe.Q8_0",        "models/bailing2.Q8_0",    "models/exaone-moe.Q8_0",
+        "models/ernie-moe.Q8_0",    "models/hunyuan-moe.Q8_0", "models/phimoe.Q8_0",
+        "models/qwen3moe.NVFP4",    "models/dbrx.Q8_0",        "models/gemma4-moe.Q4_0",
+        "models/afmoe.Q8_0",        "models/step35.Q8_0",      "models/mellum.Q8_0",
+        "models/mimo2.Q8_0",        "models/llama4.Q8_0",      "models/llama4-chunks.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
         check_file(path, (struct way){.n_threads = 1 + (int)i % 2, .sparsity = HEARTH_SPARSITY_OFF});
