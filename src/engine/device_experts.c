@@ -29,7 +29,7 @@ uint64_t hearth_device_experts_bytes(const struct hearth_session *s, int layer, 
         if (!hearth_has(parts[i]))
             continue;
         const uint64_t own = hearth_accel_weight_bytes(parts[i]->type, parts[i]->k, parts[i]->n);
-        if (!own || is_streamed_bundle(s, parts[i]) || parts[i]->scales) // of which each expert has its own
+        if (!own || is_streamed_bundle(s, parts[i]))
             return 0;
         bytes += own;
         *largest = own > *largest ? own : *largest;
@@ -51,15 +51,18 @@ static size_t wider(const struct hearth_hparams *hp)
     return (size_t)(hp->n_embd > hp->n_ff_exp ? hp->n_embd : hp->n_ff_exp);
 }
 
-uint64_t hearth_expert_rows_bytes(const struct hearth_hparams *hp)
+uint64_t hearth_expert_rows_bytes(const struct hearth_session *s)
 {
-    return ((uint64_t)hp->n_embd + (uint64_t)hp->n_ff_exp) * 2 * sizeof(float) +
+    const struct hearth_hparams *hp = &s->model->hp;
+    const uint64_t factors = s->model->n_scales ? HEARTH_EXPERT_FACTORS * sizeof(float) : 0;
+    return factors + ((uint64_t)hp->n_embd + (uint64_t)hp->n_ff_exp) * 2 * sizeof(float) +
            hearth_acts_bytes(wider(hp)) + sizeof(struct hearth_accel_tile) + sizeof(int32_t);
 }
 
 int hearth_expert_rows_open(struct hearth_expert_rows *r, struct hearth_accel *a,
-                            const struct hearth_hparams *hp, struct hearth_error *err)
+                            const struct hearth_session *s, struct hearth_error *err)
 {
+    const struct hearth_hparams *hp = &s->model->hp;
     const size_t f32 = sizeof(float), embd = (size_t)hp->n_embd * f32, width = (size_t)hp->n_ff_exp * f32;
     const size_t n = r->cap;
     r->x = hearth_accel_alloc(a, n * embd);
@@ -72,6 +75,12 @@ int hearth_expert_rows_open(struct hearth_expert_rows *r, struct hearth_accel *a
     r->tile_list = hearth_calloc(n ? n : 1, sizeof *r->tile_list);
     r->which_list = hearth_calloc(n ? n : 1, sizeof *r->which_list);
     r->got = hearth_accel_alloc_host(a, n ? n * embd : 1);
+    for (int i = 0; i < HEARTH_EXPERT_FACTORS && s->model->n_scales; i++) {
+        r->factors[i] = hearth_accel_alloc(a, n * f32);
+        r->factor_lists[i] = hearth_calloc(n ? n : 1, f32);
+        if (!r->factor_lists[i])
+            return hearth_fail(err, HEARTH_E_MEMORY, "no memory for experts on a device");
+    }
     return r->tile_list && r->which_list && r->got
                ? HEARTH_OK
                : hearth_fail(err, HEARTH_E_MEMORY, "no memory for experts on a device");
@@ -85,17 +94,37 @@ void hearth_expert_rows_close(struct hearth_expert_rows *r, struct hearth_accel 
         hearth_accel_free(a, memory[i]);
     free(r->tile_list);
     free(r->which_list);
+    for (int i = 0; i < HEARTH_EXPERT_FACTORS; i++) {
+        hearth_accel_free(a, &r->factors[i]);
+        free(r->factor_lists[i]);
+    }
     hearth_accel_free_host(a, r->got);
 }
 
-void hearth_expert_rows_add(struct hearth_expert_rows *r, bool is_prompt, int place, int n)
+void hearth_expert_rows_add(struct hearth_expert_rows *r, bool is_prompt, int place, int n,
+                            const struct hearth_layer *l, int expert)
 {
+    const float *const scales[HEARTH_EXPERT_FACTORS] = {l->ffn_gate_exps.scales, l->ffn_up_exps.scales,
+                                                        l->ffn_down_exps.scales};
+    for (int k = 0; k < HEARTH_EXPERT_FACTORS && r->factor_lists[k]; k++)
+        for (int i = 0; i < n; i++)
+            r->factor_lists[k][r->n + (size_t)i] = scales[k] ? scales[k][expert] : 1.0f;
     const int most = is_prompt ? HEARTH_ACCEL_PROMPT_TILE : HEARTH_ACCEL_STEP_TILE;
     for (int at = 0; at < n; at += most)
         r->tile_list[r->n_tiles++] = (struct hearth_accel_tile){
             .first = (int32_t)r->n + at, .n = n - at < most ? n - at : most, .matrix = place};
     for (int i = 0; i < n; i++)
         r->which_list[r->n++] = place;
+}
+
+// The products of one kind, times the scales of their matrices.
+static void multiply(struct hearth_expert_rows *r, struct hearth_accel *a, bool is_prompt,
+                     const struct hearth_accel_memory *out, const struct hearth_accel_weight *w, size_t width,
+                     struct hearth_accel_input in, int kind)
+{
+    hearth_accel_products_of(a, is_prompt, out, w, width, in, &r->tiles, r->n_tiles);
+    if (r->factor_lists[kind])
+        hearth_accel_scale_rows(a, out, &r->factors[kind], width, r->n);
 }
 
 void hearth_expert_rows_begin(struct hearth_expert_rows *r, struct hearth_accel *a,
@@ -106,15 +135,14 @@ void hearth_expert_rows_begin(struct hearth_expert_rows *r, struct hearth_accel 
     const bool gated = x->gate.n != 0;
     const struct hearth_accel_input in = {&r->x, &r->acts}, act = {&r->gate, &r->acts};
     hearth_accel_quantize(a, &r->acts, &r->x, embd, n);
-    hearth_accel_products_of(a, is_prompt, &r->gate, gated ? &x->gate : &x->up, width, in, &r->tiles,
-                             r->n_tiles);
+    multiply(r, a, is_prompt, &r->gate, gated ? &x->gate : &x->up, width, in, gated ? 0 : 1);
     hearth_accel_add_bias_of(a, &r->gate, gated ? &x->gate_b : &x->up_b, &r->which, n);
     if (gated) {
-        hearth_accel_products_of(a, is_prompt, &r->up, &x->up, width, in, &r->tiles, r->n_tiles);
+        multiply(r, a, is_prompt, &r->up, &x->up, width, in, 1);
         hearth_accel_add_bias_of(a, &r->up, &x->up_b, &r->which, n);
     }
     hearth_accel_activate_quantize(a, &r->gate, gated ? &r->up : NULL, &r->acts, hp->activation, width, n);
-    hearth_accel_products_of(a, is_prompt, &r->out, &x->down, embd, act, &r->tiles, r->n_tiles);
+    multiply(r, a, is_prompt, &r->out, &x->down, embd, act, 2);
     r->event = hearth_accel_begin_read(a, &r->out, 0, r->got, n * embd * sizeof *r->got);
     hearth_accel_flush(a);
 }

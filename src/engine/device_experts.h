@@ -16,6 +16,9 @@ struct hearth_device_experts {
     struct hearth_accel_weight gate, up, down, gate_b, up_b;
 };
 
+// Scales of matrices, of a row: of its expert's gate, up and down.
+#define HEARTH_EXPERT_FACTORS 3
+
 // Rows of experts' inputs and outputs, those of one expert side by side.
 struct hearth_expert_rows {
     struct hearth_accel_memory x, acts, gate, up, out, tiles, which;
@@ -23,8 +26,10 @@ struct hearth_expert_rows {
     size_t n, n_tiles;                   // that there are now
     struct hearth_accel_tile *tile_list; // [cap] for the device's `tiles`,
     int32_t *which_list;                 // [cap] and `which`: each row's place
-    float *got;                          // [cap x E] what comes back
-    void *event;                         // of that; NULL: nothing is on its way
+    struct hearth_accel_memory factors[HEARTH_EXPERT_FACTORS];
+    float *factor_lists[HEARTH_EXPERT_FACTORS]; // [cap] for these; NULL: no matrix has a scale
+    float *got;                                 // [cap x E] what comes back
+    void *event;                                // of that; NULL: nothing is on its way
 };
 
 // Bytes that an expert of the layer takes, *largest becoming those of its largest matrix if that is more; 0: devices do
@@ -33,14 +38,15 @@ uint64_t hearth_device_experts_bytes(const struct hearth_session *s, int layer, 
 void hearth_device_experts_close(struct hearth_accel *a, struct hearth_device_experts *x);
 
 // Bytes of a device's memory for a row.
-uint64_t hearth_expert_rows_bytes(const struct hearth_hparams *hp);
+uint64_t hearth_expert_rows_bytes(const struct hearth_session *s);
 // Takes r->cap of them. HEARTH_E_MEMORY (of the host); close() follows in any case.
 int hearth_expert_rows_open(struct hearth_expert_rows *r, struct hearth_accel *a,
-                            const struct hearth_hparams *hp, struct hearth_error *err);
+                            const struct hearth_session *s, struct hearth_error *err);
 void hearth_expert_rows_close(struct hearth_expert_rows *r, struct hearth_accel *a);
 
-// n rows of the expert in a place, in the lists.
-void hearth_expert_rows_add(struct hearth_expert_rows *r, bool is_prompt, int place, int n);
+// n rows of the layer's expert, which is in a place, in the lists.
+void hearth_expert_rows_add(struct hearth_expert_rows *r, bool is_prompt, int place, int n,
+                            const struct hearth_layer *l, int expert);
 // Has the device compute all rows, whose inputs and lists are there, to r->got: outputs [n x E], without the biases of
 // down. They are there after hearth_accel_wait() for the event.
 void hearth_expert_rows_begin(struct hearth_expert_rows *r, struct hearth_accel *a,

@@ -42,7 +42,7 @@ void hearth_hot_experts_add(struct hearth_hot_experts *h, int layer, enum hearth
                             int n)
 {
     hearth_expert_rows_add(rows_of(h, phase), phase != HEARTH_PHASE_STEP, h->layers[layer].place_of[expert],
-                           n);
+                           n, &h->s->model->weights.layers[layer], expert);
 }
 
 void hearth_hot_experts_begin(struct hearth_hot_experts *h, int layer, enum hearth_phase phase,
@@ -55,6 +55,8 @@ void hearth_hot_experts_begin(struct hearth_hot_experts *h, int layer, enum hear
     hearth_accel_write(h->a, &r->x, 0, x, r->n * (size_t)hp->n_embd * sizeof *x);
     hearth_accel_write(h->a, &r->tiles, 0, r->tile_list, r->n_tiles * sizeof *r->tile_list);
     hearth_accel_write(h->a, &r->which, 0, r->which_list, r->n * sizeof *r->which_list);
+    for (int i = 0; i < HEARTH_EXPERT_FACTORS && r->factor_lists[i]; i++)
+        hearth_accel_write(h->a, &r->factors[i], 0, r->factor_lists[i], r->n * sizeof *r->factor_lists[i]);
     hearth_expert_rows_begin(r, h->a, hp, &h->layers[layer].matrices, phase != HEARTH_PHASE_STEP);
     h->slots += r->n;
 }
@@ -201,7 +203,7 @@ static uint64_t size_rows(struct hearth_hot_experts *h, uint64_t room)
 {
     const struct hearth_hparams *hp = &h->s->model->hp;
     const size_t used = (size_t)hp->n_expert_used, rows = (size_t)h->s->limits.max_rows * used;
-    const uint64_t bytes = hearth_expert_rows_bytes(hp), fit = room / 8 / bytes;
+    const uint64_t bytes = hearth_expert_rows_bytes(h->s), fit = room / 8 / bytes;
     h->rows[0].cap = rows < HEARTH_EXPERT_ROWS_MOST ? rows : HEARTH_EXPERT_ROWS_MOST;
     h->rows[0].cap = fit < h->rows[0].cap ? (size_t)fit : h->rows[0].cap;
     const size_t steps = (size_t)h->s->limits.max_steps * used;
@@ -268,7 +270,7 @@ static int open_all(struct hearth_hot_experts *h, int n, struct hearth_error *er
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for hot experts");
     int rc = take_piece(h, err);
     for (int k = 0; k < 2 && !rc; k++)
-        rc = hearth_expert_rows_open(&h->rows[k], h->a, &h->s->model->hp, err);
+        rc = hearth_expert_rows_open(&h->rows[k], h->a, h->s, err);
     for (int i = h->first; i < h->end && !rc && !hearth_accel_has_failed(h->a); i++) {
         if (!hearth_device_experts_bytes(h->s, i, &largest))
             continue;

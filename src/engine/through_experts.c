@@ -108,6 +108,9 @@ void hearth_through_experts_run(struct hearth_through_experts *t)
         return;
     hearth_through_pieces_bytes(&t->pieces, &r->tiles, 0, r->tile_list, r->n_tiles * sizeof *r->tile_list);
     hearth_through_pieces_bytes(&t->pieces, &r->which, 0, r->which_list, r->n * sizeof *r->which_list);
+    for (int i = 0; i < HEARTH_EXPERT_FACTORS && r->factor_lists[i]; i++)
+        hearth_through_pieces_bytes(&t->pieces, &r->factors[i], 0, r->factor_lists[i],
+                                    r->n * sizeof *r->factor_lists[i]);
     hearth_through_pieces_wait(&t->pieces);
     hearth_expert_rows_begin(r, t->a, &t->s->model->hp, &st->matrices, true);
     st->runs = true;
@@ -167,7 +170,7 @@ bool hearth_through_experts_add(struct hearth_through_experts *t, int layer, con
                                 (size_t)want->n_rows * embd);
     if (hearth_accel_has_failed(t->a))
         return false;
-    hearth_expert_rows_add(&st->rows, true, st->n, want->n_rows);
+    hearth_expert_rows_add(&st->rows, true, st->n, want->n_rows, &t->s->model->weights.layers[layer], expert);
     st->experts[st->n++] = (struct hearth_through_expert){*want, rows};
     return true;
 }
@@ -219,7 +222,7 @@ static uint64_t bytes_of(const struct hearth_session *s, int first, uint64_t lar
 {
     const struct hearth_hparams *hp = &s->model->hp;
     uint64_t bytes =
-        cap * hearth_expert_rows_bytes(hp) + 2 * (uint64_t)places * (uint64_t)hp->n_ff_exp * sizeof(float);
+        cap * hearth_expert_rows_bytes(s) + 2 * (uint64_t)places * (uint64_t)hp->n_ff_exp * sizeof(float);
     for (int part = 0; part < PARTS; part++) {
         size_t most[HEARTH_ACCEL_WEIGHT_PARTS];
         most_of_part(s, first, part, places, most);
@@ -308,7 +311,7 @@ static int take_all(struct hearth_through_experts *t, size_t cap, struct hearth_
                    : hearth_fail(err, HEARTH_E_MEMORY, "no memory for experts that pass through a device");
     for (int i = 0; i < 2 && !rc; i++) {
         t->stages[i].rows.cap = cap;
-        rc = hearth_expert_rows_open(&t->stages[i].rows, t->a, &t->s->model->hp, err);
+        rc = hearth_expert_rows_open(&t->stages[i].rows, t->a, t->s, err);
         take_stage(t, &t->stages[i].matrices);
     }
     return rc;

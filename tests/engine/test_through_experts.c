@@ -116,11 +116,12 @@ static void test_golden(void **state)
 {
     (void)state;
     need_device();
-    static const char *const names[] = {
-        "models/gpt-oss.MXFP4",       "models/gpt-oss.Q8_0",      "models/deepseek-v2-joint.Q4_0",
-        "models/deepseek-v3.Q8_0",    "models/gemma4-moe.Q4_0",   "models/mixtral.F16",
-        "models/qwen35moe.Q8_0",      "models/smallthinker.Q4_0", "models/granitemoe.Q8_0",
-        "models/nemotron-h-moe.Q8_0", "models/qwen4exp.Q8_0"};
+    static const char *const names[] = {"models/qwen3moe.NVFP4",      "models/gpt-oss.MXFP4",
+                                        "models/gpt-oss.Q8_0",        "models/deepseek-v2-joint.Q4_0",
+                                        "models/deepseek-v3.Q8_0",    "models/gemma4-moe.Q4_0",
+                                        "models/mixtral.F16",         "models/qwen35moe.Q8_0",
+                                        "models/smallthinker.Q4_0",   "models/granitemoe.Q8_0",
+                                        "models/nemotron-h-moe.Q8_0", "models/qwen4exp.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i += SANITIZED ? 3 : 1) {
         check_file(golden(names[i]),
                    (struct way){.n_threads = 1 + (int)i % 2, .sparsity = HEARTH_SPARSITY_OFF}, LEAST);
