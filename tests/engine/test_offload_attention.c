@@ -195,7 +195,7 @@ static void check_sizes(const char *path, enum hearth_device_prompts prompts)
     const uint64_t all = device_stats_of(&largest).bytes;
     close_opened(&largest);
     bool is_all = false;
-    for (way.vram = 1 << 14; !is_all; way.vram += way.vram / (SANITIZED ? 2 : 6)) {
+    for (way.vram = 1 << 14; !is_all; way.vram += way.vram / (SANITIZED ? 2 : is_thorough() ? 6 : 4)) {
         assert_true(way.vram < (uint64_t)1 << 28);
         const struct way other = {
             .n_threads = 1, .device = "0", .vram = way.vram, .device_prompts = prompts, .no_layers = true};
@@ -245,7 +245,8 @@ static void check_failing(const char *path, bool streams)
         way.device_layers = i % 2 ? 0 : 2;
         way.vram = 0;
         // Each call of a layer, where weights are in memory; what streams differs after that.
-        for (long n = 1; n < 2000; n = SANITIZED ? n * 9 : n < 40 ? n + (i < 2 ? 1 : 3) : n + n / 2) {
+        const long step = (i < 2 ? 1 : 3) * (is_thorough() ? 1 : 2);
+        for (long n = 1; n < 2000; n = SANITIZED ? n * 9 : n < 40 ? n + step : n + n / 2) {
             struct opened o = open_way(path, &way);
             assert_true(device_stats_of(&o).attention >= 2);
             assert_int_equal(device_stats_of(&o).experts != 0, i % 2);
