@@ -546,15 +546,8 @@ INLINE void score_four(float *score, const __local uint *key, const __local floa
                 acc[c][l] = fma(k, q[c * ROWS_DIM + i + l], acc[c][l]);
         }
     }
-    UNROLL for (int c = 0; c < 4; c++) {
-        UNROLL for (int l = 0; l < 8; l++)
-            acc[c][l] += acc[c][l + 8];
-        UNROLL for (int l = 0; l < 4; l++)
-            acc[c][l] += acc[c][l + 4];
-        acc[c][0] += acc[c][2];
-        acc[c][1] += acc[c][3];
-        score[c] = acc[c][0] + acc[c][1];
-    }
+    UNROLL for (int c = 0; c < 4; c++)
+        score[c] = sum_of(acc[c]);
 }
 
 // Groups: key/value heads times the parts of those that share one, rows that go together.
