@@ -251,10 +251,11 @@ static void collect(struct hearth_offload *o, int layer, void *events[2])
     const struct hearth_kv *kv = &o->s->kv;
     const struct hearth_kv_heads *heads = hearth_kv_heads_of(kv, layer);
     const uint8_t *from = o->copy[layer % 2];
+    const bool has_some = hearth_attends(o->s->context.hp, layer);
     for (int k = 0; k < 2; k++) {
         hearth_accel_wait(o->a, events[k]);
         events[k] = NULL;
-        for (int i = 0; copied_row(o, layer) && i < o->rows[k].n && !hearth_accel_has_failed(o->a); i++) {
+        for (int i = 0; has_some && i < o->rows[k].n && !hearth_accel_has_failed(o->a); i++) {
             const struct hearth_row at = o->s->batch.rows[o->rows[k].first + i];
             const int page = kv->seqs[at.seq].pages[at.pos / HEARTH_KV_TILE], slot = at.pos % HEARTH_KV_TILE;
             uint8_t *bytes = hearth_kv_pin(kv, page);

@@ -62,8 +62,9 @@ static bool shares_expert(const struct hearth_session *s)
 static size_t list_roles(const struct hearth_session *s, size_t *out)
 {
     size_t n = s->model->hp.n_expert ? N_ATTENTION : N_ROLES;
+    const bool shares = shares_expert(s);
     memcpy(out, roles, n * sizeof *roles);
-    for (size_t i = 0; shares_expert(s) && i < sizeof shared_roles / sizeof *shared_roles; i++)
+    for (size_t i = 0; shares && i < sizeof shared_roles / sizeof *shared_roles; i++)
         out[n++] = shared_roles[i];
     if (s->model->hp.n_expert)
         return n;
