@@ -867,7 +867,7 @@ void hearth_ffn_lay_out(struct hearth_ffn_work *w, const struct hearth_ffn_sizes
     const size_t used = (size_t)hearth_ffn_used(hp), f32 = sizeof(float);
     const size_t slots = (size_t)sizes->max_rows * used, steps = (size_t)sizes->max_steps * used;
     const size_t f = (size_t)hearth_ffn_neurons(hp), x = (size_t)hearth_ffn_experts(hp);
-    const bool predicts = hearth_sparse_mode_rank(w->sparse.mode, w->sparse.model) > 0;
+    const bool predicts = hearth_sparse_mode_inner(w->sparse.mode, w->sparse.model) > 0;
     const bool seen = predicts && hp->predictor_input != HEARTH_PREDICTOR_NORMED;
     const bool previous = predicts && hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS;
     w->max_steps = (size_t)sizes->max_steps;

@@ -32,8 +32,8 @@ struct pass {
     float *out, *act;
     float *gates;                       // activated, for on_gates; or NULL
     const struct hearth_source *source; // where single neurons come; else NULL
-    float *rank;                        // the predictor's inner layer, [n_rows x R],
-    void *rank_acts;                    // and its acts blocks
+    float *inner;                       // the predictor's inner layer, [n_rows x K],
+    void *inner_acts;                   // and its acts blocks
     uint8_t *masks;                     // [n_rows x F] where single neurons come
     bool asks;                          // the predictor; false: there is none, or it was asked a layer ago
     int looks;                          // ahead: for so many rows of the next layer; 0: not at all
@@ -209,7 +209,7 @@ static size_t choose(const struct cluster *c)
         return 0;
     }
     const struct hearth_operand fc2 =
-        hearth_operand_of(&c->part->fc2, c->p->rank, c->p->rank_acts, c->part->first);
+        hearth_operand_of(&c->part->fc2, c->p->inner, c->p->inner_acts, c->part->first);
     product_all(c, &fc2, c->scratch->up);
     if (c->p->source)
         keep_scores(c, c->scratch->up);
@@ -572,13 +572,19 @@ static void run_wants(struct pass *p, int n_wants)
 
 // ---- around the clusters
 
+// What the next layer's predictor gets: where predictors look at the layer before, this layer's own input.
+static const float *seen_ahead(const struct pass *p)
+{
+    return p->work->c->hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS ? p->x : p->seen;
+}
+
 // Quantises a row of x (tasks below n_rows), or makes a row of the predictor's inner layer ready.
 static void prepare_task(void *arg, int task, int worker)
 {
     (void)worker;
     const struct pass *p = arg;
     const struct hearth_kernels *kernels = p->work->c->kernels;
-    const size_t width = (size_t)p->work->c->hp->n_embd, rank = p->parts[0].fc2.k;
+    const size_t width = (size_t)p->work->c->hp->n_embd, inner = p->parts[0].fc2.k;
     const int ahead = task - (1 + p->asks) * p->n_rows;
     const size_t row = (size_t)(task % p->n_rows);
     if (task < p->n_rows) {
@@ -587,12 +593,12 @@ static void prepare_task(void *arg, int task, int worker)
         return;
     }
     if (ahead >= 0) {
-        hearth_look_ahead_prepare(&p->work->look, ahead);
+        hearth_look_ahead_prepare(&p->work->look, ahead, seen_ahead(p));
         return;
     }
-    kernels->activate(p->rank + row * rank, rank, HEARTH_ACT_RELU);
-    kernels->quantize_acts((uint8_t *)p->rank_acts + row * hearth_acts_bytes(rank), p->rank + row * rank,
-                           rank);
+    hearth_inner_prepare(kernels, p->inner + row * inner,
+                         (uint8_t *)p->inner_acts + row * hearth_acts_bytes(inner), inner, p->parts[0].fc1.n,
+                         p->seen + row * width);
 }
 
 static void sum_task(void *arg, int task, int worker)
@@ -643,16 +649,15 @@ static void ask_predictors(struct pass *p, int n_parts)
     for (; p->asks && n < n_parts; n++) {
         const struct hearth_sparse_part *part = &p->parts[n];
         work->workers[0].predictor_bytes += part->fc1.n * part->fc1.stride;
-        products[n] = (struct hearth_product){.w = part->fc1,
-                                              .out = p->rank + (size_t)part->first * part->fc1.n,
-                                              .first = part->first,
-                                              .n = part->n};
+        products[n] =
+            hearth_inner_product(&part->fc1, &part->fc2, p->inner + (size_t)part->first * part->fc2.k);
+        products[n].first = part->first;
+        products[n].n = part->n;
     }
     const int more = p->source ? begin_to_look(p, products + n) : 0;
     if (more && p->next)
         work->workers[0].predictor_bytes += products[n].w.n * products[n].w.stride;
-    const bool previous = work->c->hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS;
-    const float *ahead = previous ? p->x : p->seen;
+    const float *ahead = seen_ahead(p);
     const int together = ahead == p->seen ? more : 0;
     if (n + together)
         hearth_matmul(work->matmul, HEARTH_PHASE_STEP, products, n + together, p->seen, p->n_rows);
@@ -759,8 +764,8 @@ static struct pass next_of(const struct pass *p, struct hearth_sparse_part *part
     part->n = p->n_rows;
     next.layer = p->layer + 1;
     next.parts = part;
-    next.rank = p->work->look.rank;
-    next.rank_acts = p->work->look.acts;
+    next.inner = p->work->look.inner;
+    next.inner_acts = p->work->look.acts;
     next.masks = masks_of(p->work, next.layer, base);
     return next;
 }
@@ -793,8 +798,8 @@ void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hea
                                .act = act ? act + (size_t)base * f : NULL,
                                .gates = gates ? gates + (size_t)base * f : NULL,
                                .source = w->sources->ffn.ops->gives_neurons ? &w->sources->ffn : NULL,
-                               .rank = w->rank,
-                               .rank_acts = w->rank_acts,
+                               .inner = w->inner,
+                               .inner_acts = w->inner_acts,
                                .masks = masks_of(w, layer, base),
                                .asks = hearth_has(&parts[0].fc1) && !known,
                                .hot = hot,
@@ -816,10 +821,16 @@ void hearth_sparse_run(struct hearth_sparse_work *w, int layer, const struct hea
                          probes->marks + (size_t)parts[i].expert * f);
 }
 
+struct look {
+    struct hearth_look_ahead *ahead;
+    const float *seen;
+};
+
 static void prepare_look_task(void *arg, int task, int worker)
 {
     (void)worker;
-    hearth_look_ahead_prepare(arg, task);
+    const struct look *look = arg;
+    hearth_look_ahead_prepare(look->ahead, task, look->seen);
 }
 
 static void look_task(void *arg, int task, int worker)
@@ -830,7 +841,7 @@ static void look_task(void *arg, int task, int worker)
 bool hearth_sparse_looks(const struct hearth_sparse_work *w, int layer)
 {
     const struct hearth_source *source = &w->sources->ffn;
-    if (!source->ops->gives_neurons || !w->look.rank || w->c->hp->n_expert)
+    if (!source->ops->gives_neurons || !w->look.inner || w->c->hp->n_expert)
         return false;
     const bool early = layer && hearth_is_here(w->c, layer - 1) &&
                        hearth_sources_has_stage(w->sources, layer) &&
@@ -841,12 +852,13 @@ bool hearth_sparse_looks(const struct hearth_sparse_work *w, int layer)
 void hearth_sparse_look(struct hearth_sparse_work *w, int layer, const float *seen, int n_rows)
 {
     struct hearth_product product;
+    struct look look = {&w->look, seen};
     w->look.n_elsewhere = hearth_hot_clusters(hearth_hot_of(w->hot, layer), layer);
     if (n_rows > HEARTH_STEP_ROWS ||
         !hearth_look_ahead_begin(&w->look, w->sources, layer, n_rows, HEARTH_GUESS_LATE, &product))
         return;
     hearth_matmul(w->matmul, HEARTH_PHASE_STEP, &product, 1, seen, n_rows);
-    hearth_parallel(w->c, prepare_look_task, &w->look, n_rows);
+    hearth_parallel(w->c, prepare_look_task, &look, n_rows);
     hearth_parallel(w->c, look_task, &w->look, (int)hearth_look_ahead_tasks(&w->look));
     hearth_look_ahead_end(&w->look);
 }
@@ -895,19 +907,19 @@ void hearth_sparse_lay_out(struct hearth_sparse_work *w, bool streams, size_t ma
     const struct hearth_hparams *hp = w->c->hp;
     const size_t rows = HEARTH_STEP_ROWS, e = (size_t)hp->n_embd, f32 = sizeof(float);
     const size_t f = (size_t)hearth_ffn_neurons(hp), clusters = hearth_most_clusters(hp);
-    const size_t rank = hearth_sparse_mode_rank(w->mode, w->model);
+    const size_t inner = hearth_sparse_mode_inner(w->mode, w->model);
     const int n_workers = hearth_pool_size(w->c->pool);
     if (!hearth_sparse_mode_any(w->mode, w->model))
         return;
     // A layer's clusters ask for the next one's, so both are to have as many.
-    const bool early = streams && rank && hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS && !hp->n_expert &&
-                       !hearth_widths_differ(hp);
+    const bool early = streams && inner && hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS &&
+                       !hp->n_expert && !hearth_widths_differ(hp);
     w->max_early = early ? max_steps : 0;
     w->known = -1;
     w->parts = hearth_arena_take(a, rows, sizeof *w->parts);
     w->products = hearth_arena_take(a, 2 * rows, sizeof *w->products);
-    w->rank = hearth_arena_take(a, rows, rank * f32);
-    w->rank_acts = hearth_arena_take(a, rows, hearth_acts_bytes(rank));
+    w->inner = hearth_arena_take(a, rows, inner * f32);
+    w->inner_acts = hearth_arena_take(a, rows, hearth_acts_bytes(inner));
     w->partials = hearth_arena_take(a, rows * clusters, e * f32);
     w->used = hearth_arena_take(a, rows, clusters);
     w->workers = hearth_arena_take(a, (size_t)n_workers, sizeof *w->workers);
@@ -922,6 +934,6 @@ void hearth_sparse_lay_out(struct hearth_sparse_work *w, bool streams, size_t ma
     w->look.c = w->c;
     w->look.matmul = w->matmul;
     w->look.threshold = w->mode->predict_threshold;
-    if (streams && rank)
-        hearth_look_ahead_lay_out(&w->look, max_steps * (size_t)hearth_ffn_used(hp), rank, a);
+    if (streams && inner)
+        hearth_look_ahead_lay_out(&w->look, max_steps * (size_t)hearth_ffn_used(hp), inner, a);
 }

@@ -32,7 +32,7 @@ struct hearth_sparse_worker {
     const uint8_t **bundles;                                    // [n] of neurons that are not resident
 };
 
-// Workspace. T = HEARTH_STEP_ROWS, C clusters, R the widest rank.
+// Workspace. T = HEARTH_STEP_ROWS, C clusters, K the widest inner layer of a predictor.
 struct hearth_sparse_work {
     const struct hearth_context *c;
     struct hearth_matmul_work *matmul;
@@ -45,8 +45,8 @@ struct hearth_sparse_work {
 
     struct hearth_sparse_part *parts; // [T] of one pass
     struct hearth_product *products;  // [2 T]
-    float *rank;                      // [T x R] the predictor's inner layer
-    void *rank_acts;                  // [T] acts blocks of it
+    float *inner;                     // [T x K] the predictor's inner layer
+    void *inner_acts;                 // [T] acts blocks of it
     float *partials;                  // [T x C x E] the clusters' sums
     uint8_t *used;                    // [T x C] whether a cluster has one
     // Where single neurons come.

@@ -24,7 +24,11 @@ int hearth_look_ahead_begin(struct hearth_look_ahead *w, const struct hearth_sou
     w->spaces[w->n_spaces++] =
         (struct hearth_look_space){.id = (uint32_t)layer, .fc2 = l->pred_fc2, .n = n_rows};
     w->n_rows = n_rows;
-    *products = (struct hearth_product){.w = l->pred_fc1, .out = w->rank, .n = n_rows};
+    w->r = l->pred_fc1.n;
+    for (int i = 0; i < n_rows; i++)
+        w->from[i] = i;
+    *products = hearth_inner_product(&l->pred_fc1, &l->pred_fc2, w->inner);
+    products->n = n_rows;
     return 1;
 }
 
@@ -37,13 +41,17 @@ static void add_expert(struct hearth_look_ahead *w, int layer, int expert,
     struct hearth_look_space space = {.id = (uint32_t)(layer * w->c->hp->n_expert + expert),
                                       .fc2 = hearth_expert(&l->pred_fc2_exps, expert),
                                       .first = w->n_rows};
-    for (int i = 0; i < guess->n_rows * used; i++)
-        if (guess->ids[i] == expert)
-            products[w->n_rows++] =
-                (struct hearth_product){.w = hearth_expert(&l->pred_fc1_exps, expert),
-                                        .out = w->rank + (size_t)(space.first + space.n++) * space.fc2.k,
-                                        .first = guess->slots[i / used * used],
-                                        .n = 1};
+    const struct hearth_weight fc1 = hearth_expert(&l->pred_fc1_exps, expert);
+    w->r = fc1.n;
+    for (int i = 0; i < guess->n_rows * used; i++) {
+        if (guess->ids[i] != expert)
+            continue;
+        float *inner = w->inner + (size_t)(space.first + space.n++) * space.fc2.k;
+        products[w->n_rows] = hearth_inner_product(&fc1, &space.fc2, inner);
+        products[w->n_rows].n = 1;
+        w->from[w->n_rows] = products[w->n_rows].first = guess->slots[i / used * used];
+        w->n_rows++;
+    }
     if (space.n)
         w->spaces[w->n_spaces++] = space;
 }
@@ -59,13 +67,20 @@ int hearth_look_ahead_begin_experts(struct hearth_look_ahead *w, const struct he
     return w->n_rows;
 }
 
-void hearth_look_ahead_prepare(struct hearth_look_ahead *w, int row)
+void hearth_inner_prepare(const struct hearth_kernels *kernels, float *inner, void *acts, size_t k, size_t r,
+                          const float *seen)
 {
-    const struct hearth_kernels *kernels = w->c->kernels;
-    const size_t rank = w->spaces[0].fc2.k;
-    float *x = w->rank + (size_t)row * rank;
-    kernels->activate(x, rank, HEARTH_ACT_RELU);
-    kernels->quantize_acts(w->acts + (size_t)row * hearth_acts_bytes(rank), x, rank);
+    memcpy(inner, seen, (k - r) * sizeof *inner);
+    kernels->activate(inner + (k - r), r, HEARTH_ACT_RELU);
+    kernels->quantize_acts(acts, inner, k);
+}
+
+void hearth_look_ahead_prepare(struct hearth_look_ahead *w, int row, const float *seen)
+{
+    const size_t k = w->spaces[0].fc2.k;
+    hearth_inner_prepare(w->c->kernels, w->inner + (size_t)row * k,
+                         w->acts + (size_t)row * hearth_acts_bytes(k), k, w->r,
+                         seen + (size_t)w->from[row] * (size_t)w->c->hp->n_embd);
 }
 
 // Of a cluster's rows, the share from which on a product with all of them is faster than one by one.
@@ -122,7 +137,7 @@ void hearth_look_ahead_choose(struct hearth_look_ahead *w, size_t task, int work
     HEARTH_ABOUT_TO_READ(hearth_space_row(fc2, r.first), n, fc2->stride,
                          hearth_type_bytes(fc2->type, fc2->k));
     for (int t = r.space->first; t < r.space->first + r.space->n && count; t++) {
-        const struct hearth_operand o = hearth_operand_of(fc2, w->rank, w->acts, t);
+        const struct hearth_operand o = hearth_operand_of(fc2, w->inner, w->acts, t);
         if (all)
             kernels->step[fc2->type](out, n, hearth_space_row(fc2, r.first), fc2->stride, fc2->k, n, o.x,
                                      o.x_stride, 1, w->matmul->scratch[worker]);
@@ -161,7 +176,7 @@ void hearth_look_ahead_end(struct hearth_look_ahead *w)
     w->source->ops->hint(w->source->state, hints, (uint32_t)w->n_spaces);
 }
 
-void hearth_look_ahead_lay_out(struct hearth_look_ahead *w, size_t max_rows, size_t rank,
+void hearth_look_ahead_lay_out(struct hearth_look_ahead *w, size_t max_rows, size_t inner,
                                struct hearth_arena *a)
 {
     const size_t rows = HEARTH_STEP_ROWS, n_neurons = (size_t)hearth_ffn_neurons(w->c->hp);
@@ -169,8 +184,8 @@ void hearth_look_ahead_lay_out(struct hearth_look_ahead *w, size_t max_rows, siz
     const size_t spaces = !w->c->hp->n_expert ? 1 : max_rows < rows ? max_rows : rows;
     const int n_workers = hearth_pool_size(w->c->pool);
     w->max_spaces = (int)spaces;
-    w->rank = hearth_arena_take(a, rows, rank * sizeof *w->rank);
-    w->acts = hearth_arena_take(a, rows, hearth_acts_bytes(rank));
+    w->inner = hearth_arena_take(a, rows, inner * sizeof *w->inner);
+    w->acts = hearth_arena_take(a, rows, hearth_acts_bytes(inner));
     w->wanted = hearth_arena_take(a, spaces, n_neurons);
     w->ids = hearth_arena_take(a, spaces * n_neurons, sizeof *w->ids);
     w->workers = hearth_arena_take(a, (size_t)n_workers, sizeof *w->workers);

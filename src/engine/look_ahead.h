@@ -23,6 +23,19 @@ struct hearth_look_space {
     int first, n; // rows of the predictors' inner layer
 };
 
+// Where a predictor puts its first product: rows of its inner layer are `inner` [K], in which what it looks at stands
+// before that, where fc2 wants it (model.h).
+static inline struct hearth_product hearth_inner_product(const struct hearth_weight *fc1,
+                                                         const struct hearth_weight *fc2, float *inner)
+{
+    return (struct hearth_product){.w = *fc1, .out = inner + (fc2->k - fc1->n), .out_stride = fc2->k};
+}
+
+// Makes a row of an inner layer of K numbers, R of which are products, ready for the second product: `seen` is what the
+// predictor looks at.
+void hearth_inner_prepare(const struct hearth_kernels *kernels, float *inner, void *acts, size_t k, size_t r,
+                          const float *seen);
+
 // The experts that some rows will probably use in the next layer.
 struct hearth_look_guess {
     int n_rows;
@@ -37,7 +50,7 @@ struct hearth_look_ahead {
     struct hearth_matmul_work *matmul;
     float threshold; // of the predictors' scores
 
-    float *rank;     // [T x R] the predictors' inner layer
+    float *inner;    // [T x K] the predictors' inner layer
     uint8_t *acts;   // [T] acts blocks of it
     uint8_t *wanted; // [S x F]
     uint32_t *ids;   // [S x F] those of them
@@ -46,12 +59,14 @@ struct hearth_look_ahead {
 
     const struct hearth_source *source;
     struct hearth_look_space spaces[HEARTH_STEP_ROWS];
-    size_t n_elsewhere;   // clusters of each space of which nothing is to be read, the first ones
-    int n_spaces, n_rows; // of these spaces, all in all
+    size_t n_elsewhere;         // clusters of each space of which nothing is to be read, the first ones
+    int n_spaces, n_rows;       // of these spaces, all in all
+    int from[HEARTH_STEP_ROWS]; // rows of what predictors look at
+    size_t r;                   // products in a row of the inner layer
 };
 
-// max_rows: that go through spaces in one step.
-void hearth_look_ahead_lay_out(struct hearth_look_ahead *w, size_t max_rows, size_t rank,
+// max_rows: that go through spaces in one step; inner: the widest inner layer.
+void hearth_look_ahead_lay_out(struct hearth_look_ahead *w, size_t max_rows, size_t inner,
                                struct hearth_arena *a);
 
 // Begins for a layer whose weights are in memory, and n_rows rows. Returns how many products are to be
@@ -62,8 +77,9 @@ int hearth_look_ahead_begin(struct hearth_look_ahead *w, const struct hearth_sou
 // The same for a model with experts; products[T].
 int hearth_look_ahead_begin_experts(struct hearth_look_ahead *w, const struct hearth_sources *s, int layer,
                                     const struct hearth_look_guess *guess, struct hearth_product *products);
-// Then, for each of w->n_rows rows: makes the predictors' inner layer ready. Any thread.
-void hearth_look_ahead_prepare(struct hearth_look_ahead *w, int row);
+// Then, for each of w->n_rows rows: makes the predictors' inner layer ready. `seen`: what the products were evaluated
+// on. Any thread.
+void hearth_look_ahead_prepare(struct hearth_look_ahead *w, int row, const float *seen);
 // Then, for each task: finds out which absent neurons of a cluster the layer will probably want. Any thread.
 size_t hearth_look_ahead_tasks(const struct hearth_look_ahead *w);
 void hearth_look_ahead_choose(struct hearth_look_ahead *w, size_t task, int worker);

@@ -76,7 +76,7 @@ struct hearth_offload {
     struct hearth_offload_rows rows[2]; // of prompts, of steps
 
     // What a class uses while a part of a layer is computed; all that is used after one another.
-    struct hearth_accel_memory h, acts, k, v, out, gate, up, mask, rank, parts, shares, pages;
+    struct hearth_accel_memory h, acts, k, v, out, gate, up, mask, fc1, inner, parts, shares, pages;
     struct hearth_accel_memory q_acts; // queries as activations, where keys are in blocks
     struct hearth_accel_memory ones;   // weights of norms that have none
     struct hearth_accel_memory

@@ -199,10 +199,10 @@ static void each_buffer(struct hearth_offload *o, uint64_t cap, buffer_fn fn, vo
     const uint64_t heads = (uint64_t)hearth_n_head_most(hp), q = heads * dim,
                    kv = larger((uint64_t)hp->n_head_kv, (uint64_t)hp->n_head_kv_window) * dim;
     const bool whole = !hp->n_expert;
-    const uint64_t rank = whole ? hearth_sparse_mode_rank(&s->mode, s->model) : 0;
-    const uint64_t widest = larger(larger(embd, ff), larger(q, rank));
+    const uint64_t inner = whole ? hearth_sparse_mode_inner(&s->mode, s->model) : 0;
+    const uint64_t widest = larger(larger(embd, ff), larger(q, inner));
     const uint64_t span = HEARTH_KV_TILE * HEARTH_ATTN_RANGE, ranges = ((uint64_t)s->n_ctx + span - 1) / span;
-    const bool previous = rank && hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS;
+    const bool previous = inner && hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS;
     each_rows_buffer(o, &o->rows[0], cap, fn, arg);
     each_rows_buffer(o, &o->rows[1], steps, fn, arg);
     fn(arg, &o->h, n * embd * f32);
@@ -213,7 +213,8 @@ static void each_buffer(struct hearth_offload *o, uint64_t cap, buffer_fn fn, vo
     fn(arg, &o->gate, n * ff * f32);
     fn(arg, &o->up, n * ff * f32);
     fn(arg, &o->mask, whole ? steps * ff : 0);
-    fn(arg, &o->rank, steps * rank * f32);
+    fn(arg, &o->fc1, steps * inner * f32);
+    fn(arg, &o->inner, steps * inner * f32);
     fn(arg, &o->parts, whole ? steps * hearth_cluster_count((size_t)ff) * embd * f32 : 0);
     fn(arg, &o->shares, ranges > 1 ? steps * ranges * heads * (dim + 2) * f32 : 0);
     fn(arg, &o->q_acts,

@@ -160,9 +160,9 @@ static void lay_out_matmul(struct hearth_session *s, struct hearth_arena *a)
                  dim = (size_t)hearth_head_dim_most(hp);
     const size_t q = max_size(hp->latent.rank ? hearth_latent_widest(hp) : (size_t)hearth_q_most(hp),
                               (size_t)hp->recurrence.n_values),
-                 rank = hearth_sparse_mode_rank(&s->mode, s->model);
+                 inner = hearth_sparse_mode_inner(&s->mode, s->model);
     const size_t most =
-        max_size(max_size(max_size(e, f), max_size(q, dim)), max_size(rank, hearth_ffn_shared(hp)));
+        max_size(max_size(max_size(e, f), max_size(q, dim)), max_size(inner, hearth_ffn_shared(hp)));
     const size_t groups = (size_t)hp->out_groups,
                  low = max_size(groups * (size_t)hp->out_rank, (size_t)hp->latent.q_rank);
     const size_t streams = max_size((size_t)hearth_stream_width(hp) * (hp->nextn ? 2 : 1),

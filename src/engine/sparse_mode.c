@@ -30,14 +30,14 @@ bool hearth_sparse_mode_any(const struct hearth_sparse_mode *mode, const struct 
     return false;
 }
 
-size_t hearth_sparse_mode_rank(const struct hearth_sparse_mode *mode, const struct hearth_model *m)
+size_t hearth_sparse_mode_inner(const struct hearth_sparse_mode *mode, const struct hearth_model *m)
 {
-    size_t rank = 0;
+    size_t inner = 0;
     for (int i = 0; i < m->hp.n_layer && mode->sparsity == HEARTH_SPARSITY_PREDICT; i++) {
-        const size_t n = hearth_ffn_of(&m->hp, &m->weights.layers[i]).fc1->n;
-        rank = n > rank ? n : rank;
+        const size_t k = hearth_ffn_of(&m->hp, &m->weights.layers[i]).fc2->k;
+        inner = k > inner ? k : inner;
     }
-    return rank;
+    return inner;
 }
 
 // ---- choosing

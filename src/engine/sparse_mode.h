@@ -22,8 +22,8 @@ static inline float hearth_sparse_mode_threshold(const struct hearth_sparse_mode
     return mode->thresholds ? mode->thresholds[layer] : mode->sparsity_threshold;
 }
 
-// The widest rank of the predictors in use, or 0.
-size_t hearth_sparse_mode_rank(const struct hearth_sparse_mode *mode, const struct hearth_model *m);
+// The widest inner layer of the predictors in use, or 0.
+size_t hearth_sparse_mode_inner(const struct hearth_sparse_mode *mode, const struct hearth_model *m);
 
 // Whether steps of this layer go by neuron; of any layer of the model.
 bool hearth_sparse_mode_layer(const struct hearth_sparse_mode *mode, const struct hearth_hparams *hp,

@@ -698,7 +698,7 @@ static int check_predictors(struct loader *l)
         const struct hearth_weight *fc1 = m->hp.n_expert ? &layer->pred_fc1_exps : &layer->pred_fc1;
         const struct hearth_weight *fc2 = m->hp.n_expert ? &layer->pred_fc2_exps : &layer->pred_fc2;
         const char *each = m->hp.n_expert ? "_exps" : "";
-        if (hearth_has(fc1) != hearth_has(fc2) || fc1->n != fc2->k)
+        if (hearth_has(fc1) != hearth_has(fc2) || (fc1->n != fc2->k && fc1->n + fc1->k != fc2->k))
             return hearth_fail(
                 l->err, HEARTH_E_FORMAT,
                 "%s: of the predictor blk.%d.fc1%s.weight, blk.%d.fc2%s.weight one is missing, "

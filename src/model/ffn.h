@@ -47,7 +47,7 @@ struct hearth_ffn {
     const struct hearth_weight *gate, *up;     // [F x E]
     const struct hearth_weight *down;          // [E x F]
     const struct hearth_weight *down_t;        // [F x E] down stored by neuron, in its place
-    const struct hearth_weight *fc1, *fc2;     // the predictor: [R x E] [F x R]
+    const struct hearth_weight *fc1, *fc2;     // the predictor: [R x E] [F x R] or [F x (E + R)]
     const struct hearth_weight *gate_b, *up_b; // [F]
 };
 

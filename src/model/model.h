@@ -163,7 +163,8 @@ struct hearth_layer {
     // of the part's input, or none; down by neuron, in place of ffn_down; and the predictor. R differs by layer.
     struct hearth_weight ffn_linear;                  // [E x E]
     struct hearth_weight ffn_down_t, ffn_down_t_exps; // [F x E], X times: row j is neuron j's
-    struct hearth_weight pred_fc1, pred_fc2;          // [R x E] [F x R], or none
+    // fc1 [R x E] and fc2 [F x R], or none; or [F x (E + R)]: then what fc1 looks at comes before what it gives.
+    struct hearth_weight pred_fc1, pred_fc2;
     struct hearth_weight pred_fc1_exps, pred_fc2_exps;
 };
 

@@ -750,6 +750,7 @@ static void test_made(void **state)
         {"falcon", false, {.arch = "falcon", .optional = true}},
         {"bamboo", true, {.arch = "bamboo", .by_neuron = true, .predictors = true}},
         {"opt", true, {.arch = "opt", .optional = true, .by_neuron = true, .predictors = true}},
+        {"opt-wide", true, {.arch = "opt", .by_neuron = true, .predictors = true, .wide = true}},
     };
     begin();
     for (size_t i = 0; i < COUNT(models); i++) {

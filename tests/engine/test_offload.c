@@ -259,6 +259,30 @@ static void test_hot(void **state)
     }
 }
 
+// Predictors that see what they look at besides: of the device's own layers, and of the CPU's.
+static void test_wide(void **state)
+{
+    (void)state;
+    need_device();
+    for (int previous = 0; previous < 2; previous++) {
+        const struct made made = {
+            .arch = "llama",
+            .by_neuron = true,
+            .predictors = true,
+            .wide = true,
+            .ff = 1000,
+            .set = {{"hearth.pack.predictor_input", 's', 0, previous ? "previous" : "normed"},
+                    {"feed_forward.activation", 's', 0, "relu"}}};
+        const char *path = keep(in_folder("made.gguf"));
+        made_write(path, &made);
+        check_file(path, (struct way){.n_threads = 2, .sparsity = HEARTH_SPARSITY_PREDICT});
+        const char *pack = in_folder("wide.gguf");
+        remove(pack);
+        OK(hearth_pack_write(path, pack, &(struct hearth_pack_params){0}, NULL, &err));
+        check_hot(keep(pack), (struct way){.n_threads = 1, .sparsity = HEARTH_SPARSITY_PREDICT}, previous);
+    }
+}
+
 // Whatever share of its clusters it takes.
 static void test_shares(void **state)
 {
@@ -539,6 +563,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_failing),
         cmocka_unit_test(test_sequences),
         cmocka_unit_test(test_hot),
+        cmocka_unit_test(test_wide),
         cmocka_unit_test(test_watched),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_cancel),

@@ -128,6 +128,73 @@ static void test_nobody_looks(void **state)
     }
 }
 
+// ---- wide predictors
+
+// Rows of gates, and of what a wide predictor's second matrix has for its input, are the same; or nothing.
+static float gate_as_predictor(const char *tensor, uint64_t row, uint64_t column, float usual)
+{
+    const bool gate = strstr(tensor, "ffn_gate") && !strstr(tensor, "inp"),
+               fc2 = strstr(tensor, "fc2") != NULL;
+    if (fc2 && column >= MADE_E)
+        return 0;
+    return gate || fc2 ? (float)((row * 37 + column * column * 11 + row * column * 5) % 23) / 40 - 0.275f
+                       : usual;
+}
+
+static float no_input(const char *tensor, uint64_t row, uint64_t column, float usual)
+{
+    (void)row;
+    return strstr(tensor, "fc2") && column < MADE_E ? 0 : usual;
+}
+
+// Of a narrow one, what a wide one has behind its input.
+static float as_behind_input(const char *tensor, uint64_t row, uint64_t column, float usual)
+{
+    (void)usual;
+    return strstr(tensor, "fc2") ? (float)((row * 31 + column * 17 + row * column) % 29) / 29 - 0.45f : usual;
+}
+
+static float behind_input(const char *tensor, uint64_t row, uint64_t column, float usual)
+{
+    if (strstr(tensor, "fc2") && column >= MADE_E)
+        return as_behind_input(tensor, row, column - MADE_E, usual);
+    return no_input(tensor, row, column, usual);
+}
+
+typedef float value_fn(const char *tensor, uint64_t row, uint64_t column, float usual);
+
+static void evaluate_values(value_fn *value, bool experts, bool wide, enum hearth_sparsity sparsity,
+                            struct logits *out)
+{
+    const struct made made = {.arch = "llama",
+                              .experts = experts,
+                              .by_neuron = true,
+                              .predictors = true,
+                              .wide = wide,
+                              .value = value,
+                              .set = {{"feed_forward.activation", 's', 0, "relu"}}};
+    struct hearth_model *m = open_made(&made);
+    evaluate(m, sparsity, sparsity == HEARTH_SPARSITY_PREDICT ? 0.0f : NAN, N_SEQS, out);
+    hearth_model_close(&m);
+}
+
+// A wide predictor that is its gate names what the gate leaves on; one without its input is a narrow one.
+static void test_wide(void **state)
+{
+    (void)state;
+    static struct logits off, named, other;
+    for (int experts = 0; experts < 2; experts++) {
+        evaluate_values(gate_as_predictor, experts, true, HEARTH_SPARSITY_OFF, &off);
+        evaluate_values(gate_as_predictor, experts, true, HEARTH_SPARSITY_PREDICT, &named);
+        assert_memory_equal(named.v, off.v, sizeof off.v);
+        evaluate_values(as_behind_input, experts, false, HEARTH_SPARSITY_PREDICT, &named);
+        evaluate_values(behind_input, experts, true, HEARTH_SPARSITY_PREDICT, &other);
+        assert_memory_equal(named.v, other.v, sizeof named.v);
+        evaluate_values(behind_input, experts, true, HEARTH_SPARSITY_OFF, &off);
+        assert_true(apart(&off, &named) > 1e-3); // they do leave something out
+    }
+}
+
 // ---- clusters
 
 // Numbers of neurons on both sides of eight, and of a second cluster: the neurons that are not zero, and all
@@ -160,6 +227,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_experts_look_at_the_stream),
         cmocka_unit_test(test_nobody_looks),
+        cmocka_unit_test(test_wide),
         cmocka_unit_test(test_odd_clusters),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -70,7 +70,8 @@ struct made {
     bool shares_choice; // the last layer attends to the positions that the first chose
     bool two_widths;    // the last layer has more neurons
     bool by_neuron;     // down stored by neuron
-    bool predictors;    // and these
+    bool predictors;    // and these,
+    bool wide;          // which see besides what they look at
     uint32_t blocks[MADE_LAYERS]; // positions that are blended to one; none: 4 and 8
     bool by_token;                // a table says which experts tokens use in the first layer,
     uint32_t bad_token;           // of this one that there is no such expert; 0: of none
@@ -423,7 +424,8 @@ static inline void made_bind(struct made_list *l, const struct hearth_binding *b
         return;
     char name[96];
     const int layer = *prefix ? atoi(prefix + 4) : -1;
-    const uint64_t k = made_dim(made, b->k, layer), n = made_dim(made, b->n, layer);
+    const bool wide = made->wide && b->k == HEARTH_DIM_RANK;
+    const uint64_t k = made_dim(made, b->k, layer) + (wide ? MADE_E : 0), n = made_dim(made, b->n, layer);
     uint32_t seed = 1;
     snprintf(name, sizeof name, "%s%s", prefix, b->name);
     for (const char *c = name; *c; c++)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Predictors that look at the layer before: the neurons computed are those that they name there, wherever the
-// weights are; and where neurons stream, they are read a layer ahead, hardly any in vain.
+// weights are; and where neurons stream, they are read a layer ahead, hardly any in vain. Predictors that see what they
+// look at besides.
 #include "check.h"
 
 #include "convert/pack.h"
@@ -14,8 +15,9 @@
 // The last input of each layer's feed-forward part, and what is worked out from it.
 struct watch {
     const struct hearth_model *model;
-    float inputs[MADE_LAYERS][MADE_E], rank[1024], scores[1024];
+    float inputs[MADE_LAYERS][MADE_E], inner[1024], scores[1024];
     uint8_t marks[MADE_EXPERTS * 1024];
+    bool wide;
     int n_named, n_compared;
 };
 
@@ -45,10 +47,15 @@ static void on_marks(void *arg, int layer, int expert, uint8_t *marks)
     struct watch *w = arg;
     const struct hearth_ffn f = hearth_ffn_of(&w->model->hp, &w->model->weights.layers[layer]);
     const struct hearth_weight fc1 = hearth_expert(f.fc1, expert), fc2 = hearth_expert(f.fc2, expert);
-    product(&fc1, w->inputs[layer ? layer - 1 : 0], w->rank);
+    const float *seen = w->inputs[layer ? layer - 1 : 0];
+    float *first = w->inner + (fc2.k - fc1.n);
+    assert_int_equal(fc2.k, w->wide ? MADE_E + fc1.n : fc1.n);
+    if (w->wide)
+        memcpy(w->inner, seen, MADE_E * sizeof *seen);
+    product(&fc1, seen, first);
     for (size_t i = 0; i < fc1.n; i++)
-        w->rank[i] = w->rank[i] > 0 ? w->rank[i] : 0;
-    product(&fc2, w->rank, w->scores);
+        first[i] = first[i] > 0 ? first[i] : 0;
+    product(&fc2, w->inner, w->scores);
     for (size_t j = 0; j < fc2.n; j++) {
         w->n_named += marks[j];
         w->n_compared += fabsf(w->scores[j]) > 1e-4f; // else rounding decides
@@ -58,16 +65,17 @@ static void on_marks(void *arg, int layer, int expert, uint8_t *marks)
     memset(marks, 0, fc2.n);
 }
 
-static void check_marks(bool experts)
+static void check_marks(bool experts, bool wide)
 {
     const struct made made = {.arch = "llama",
                               .experts = experts,
                               .by_neuron = true,
                               .predictors = true,
+                              .wide = wide,
                               .set = {{"hearth.pack.predictor_input", 's', 0, "previous"},
                                       {"feed_forward.activation", 's', 0, "relu"}}};
     static struct watch w;
-    w = (struct watch){0};
+    w = (struct watch){.wide = wide};
     made_write(in_folder("made.gguf"), &made);
     struct opened o =
         open_way(in_folder("made.gguf"), &(struct way){.n_threads = 2, .sparsity = HEARTH_SPARSITY_PREDICT});
@@ -91,8 +99,46 @@ static void check_marks(bool experts)
 static void test_look_at_the_layer_before(void **state)
 {
     (void)state;
-    check_marks(false);
-    check_marks(true);
+    for (int kind = 0; kind < 4; kind++)
+        check_marks(kind % 2, kind / 2);
+}
+
+// Packs of models whose predictors see what they look at: the same logits wherever the neurons are.
+static void check_wide_pack(bool experts, const char *input)
+{
+    const struct made made = {
+        .arch = "llama",
+        .experts = experts,
+        .by_neuron = true,
+        .predictors = true,
+        .wide = true,
+        .ff = 1000,
+        .set = {{"hearth.pack.predictor_input", 's', 0, input}, {"feed_forward.activation", 's', 0, "relu"}}};
+    const char *pack = in_folder("wide.gguf");
+    made_write(in_folder("made.gguf"), &made);
+    remove(pack);
+    OK(hearth_pack_write(in_folder("made.gguf"), pack, &(struct hearth_pack_params){0}, NULL, &err));
+    float *want = evaluate_in_memory(pack, HEARTH_SPARSITY_PREDICT);
+    uint64_t least, most;
+    find_budgets(pack, HEARTH_SPARSITY_PREDICT, 2, &least, &most);
+    for (int i = 0; i < 3; i++)
+        check_way(pack,
+                  &(struct way){.ram = least + (most - least) * (uint64_t)i / 4,
+                                .n_threads = 1 + i % 2,
+                                .sparsity = HEARTH_SPARSITY_PREDICT,
+                                .tests = {SMALL, .always = true, .early = i > 0}},
+                  want);
+    free(want);
+}
+
+static void test_wide_packs(void **state)
+{
+    (void)state;
+    static const char *const inputs[] = {"normed", "previous", "stream"};
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        check_wide_pack(false, inputs[i]);
+        check_wide_pack(true, inputs[i]);
+    }
 }
 
 // ---- what is read
@@ -233,6 +279,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_look_at_the_layer_before),
+        cmocka_unit_test(test_wide_packs),
         cmocka_unit_test(test_little_is_read_in_vain),
         cmocka_unit_test(test_bad_guesses_end),
     };
