@@ -11,7 +11,6 @@
 #include "cli/common.h"
 #include "cli/fit.h"
 #include "cli/next.h"
-#include "quant/quant.h"
 
 struct named {
     double sum; // shares of the neurons that predictors name
@@ -27,10 +26,10 @@ static void say_layer(void *arg, const struct hearth_train_layer *l)
         hearth_cli_info("layer %d: finished before", l->layer);
     else
         hearth_cli_info(
-            "layer %d: rank %" PRIu32 " %s (%.1f %% of the bytes) names %.1f %% of the neurons, %.1f %% "
+            "layer %d: %srank %" PRIu32 " (%.1f %% of the bytes) names %.1f %% of the neurons, %.1f %% "
             "are active, and finds %.2f %% of what they give; %.0f s for the text, %.0f s of training",
-            l->layer, l->rank, hearth_type_info(l->type)->name, 100 * (double)l->bytes,
-            100 * (double)l->chosen, 100 * (double)l->active, 100 * (double)l->recall, l->walk_s, l->train_s);
+            l->layer, l->wide ? "signs and " : "", l->rank, 100 * (double)l->bytes, 100 * (double)l->chosen,
+            100 * (double)l->active, 100 * (double)l->recall, l->walk_s, l->train_s);
     hearth_progress_name("training, layer %d", l->layer + 1);
 }
 
@@ -52,6 +51,7 @@ static int train(const struct hearth_options *o, const struct hearth_model *mode
                                                .share = (float)(o->predictor_share / 100),
                                                .steps = (int)o->train_steps,
                                                .seed = (uint64_t)o->seed,
+                                               .form = (enum hearth_predictor_form)o->predictor_form,
                                                .sparsity_threshold = (float)o->sparsity_threshold.least,
                                                .sparsity_share = (float)o->sparsity_threshold.share,
                                                .progress = hearth_cli_progress,

@@ -115,6 +115,7 @@ struct hearth_options {
     struct hearth_int_list bench_prompt, bench_gen, bench_parallel;
     struct hearth_int_list bench_depth, bench_threads, bench_ubatch, bench_type_k, bench_type_v;
     double recall, predictor_share; // percent
+    int predictor_form;             // enum hearth_predictor_form
     double density;                 // percent
     int64_t n_samples;
     int64_t train_steps;

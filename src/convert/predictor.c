@@ -10,6 +10,8 @@
 
 #define RATE   3e-3
 #define WARMUP 50
+// The narrowest rank, and the step from one to the next.
+#define LEAST_RANK 32
 // The last part of the steps is trained as rounded.
 #define ROUNDED 0.1
 // The price of a neuron (net.h): of the usual magnitude, to begin with; how fast it follows what is found; from
@@ -31,14 +33,69 @@ bool hearth_predictor_can(size_t e)
     return e % hearth_type_info(HEARTH_PREDICTOR_TYPE)->block_elems == 0;
 }
 
-size_t hearth_predictor_bytes(size_t e, size_t rank, size_t f)
+size_t hearth_predictor_matrix_bytes(struct hearth_predictor_shape shape, int matrix, size_t e, size_t f)
 {
-    return (size_t)(hearth_type_bytes(HEARTH_PREDICTOR_TYPE, e) * rank +
-                    hearth_type_bytes(HEARTH_PREDICTOR_TYPE, rank) * f);
+    return (size_t)hearth_type_bytes(hearth_predictor_type(shape, matrix),
+                                     hearth_predictor_k(shape, matrix, e)) *
+           hearth_predictor_n(shape, matrix, f);
+}
+
+size_t hearth_predictor_bytes(struct hearth_predictor_shape shape, size_t e, size_t f)
+{
+    return hearth_predictor_matrix_bytes(shape, 1, e, f) + hearth_predictor_matrix_bytes(shape, 2, e, f);
+}
+
+// The largest rank that bytes allow: of those that are `least` and some times `step` more. 0: none.
+static size_t largest_rank(size_t e, size_t f, double most, bool wide, size_t least, size_t step)
+{
+    size_t rank = 0;
+    for (size_t next = least;
+         (double)hearth_predictor_bytes((struct hearth_predictor_shape){next, wide}, e, f) <= most;
+         next += step)
+        rank = next;
+    return rank;
+}
+
+// Narrow ones have ranks from an eighth of the largest on, each twice the one before. Wide ones have as many inner units as
+// make a row whole blocks; or, where there is room, as many as there may be.
+int hearth_predictor_list(size_t e, size_t f, double most, bool narrow, bool wide,
+                          struct hearth_predictor_shape *shapes)
+{
+    const size_t block = hearth_type_info(HEARTH_PREDICTOR_SIGN_TYPE)->block_elems, first = block - e % block;
+    const size_t widest = wide ? largest_rank(e, f, most, true, first, block) : 0;
+    int n = 0;
+    if (narrow || !widest) {
+        const size_t found = largest_rank(e, f, most, false, LEAST_RANK, LEAST_RANK);
+        const size_t largest = found ? found : LEAST_RANK, eighth = largest / 8 / LEAST_RANK * LEAST_RANK;
+        for (size_t rank = eighth ? eighth : LEAST_RANK; rank < largest; rank *= 2)
+            shapes[n++] = (struct hearth_predictor_shape){rank, false};
+        shapes[n++] = (struct hearth_predictor_shape){largest, false};
+    }
+    if (widest)
+        shapes[n++] = (struct hearth_predictor_shape){first, true};
+    if (widest > first)
+        shapes[n++] = (struct hearth_predictor_shape){widest, true};
+    return n;
+}
+
+static struct hearth_net_shape net_shape(struct hearth_predictor_shape shape)
+{
+    return (struct hearth_net_shape){
+        shape.rank, shape.wide ? hearth_type_info(HEARTH_PREDICTOR_SIGN_TYPE)->block_elems : 0};
+}
+
+void hearth_predictor_size_net(struct hearth_net *net, const struct hearth_predictor_shape *shapes, int n)
+{
+    for (int i = 0; i < n; i++) {
+        struct hearth_net_shape *most = shapes[i].wide ? &net->wide : &net->narrow;
+        if (shapes[i].rank > most->r)
+            *most = net_shape(shapes[i]);
+    }
 }
 
 struct fitting {
     struct hearth_net *net;
+    struct hearth_predictor_shape shape; // that is being tried
     const struct hearth_samples *samples;
     const struct hearth_predictor_params *params;
     float scale;            // of inputs, so that they are about 1
@@ -92,6 +149,7 @@ static int load(struct fitting *f, const struct hearth_sample *samples, const ui
 struct rounding {
     float *from, *to; // rows of k; `to` may be NULL
     uint8_t *bytes;   // the same in the number format
+    const struct hearth_type_info *type;
     size_t k, stride;
     float scale;
 };
@@ -99,30 +157,33 @@ struct rounding {
 static void round_task(void *arg, int task, int worker)
 {
     (void)worker;
-    const struct hearth_type_info *type = hearth_type_info(HEARTH_PREDICTOR_TYPE);
     const struct rounding *j = arg;
     float *from = j->from + (size_t)task * j->k;
     if (!j->to) // the last time that it is needed
         for (size_t i = 0; i < j->k; i++)
             from[i] *= j->scale;
-    type->encode(from, j->bytes + (size_t)task * j->stride, j->k);
+    j->type->encode(from, j->bytes + (size_t)task * j->stride, j->k);
     if (j->to)
-        type->decode(j->bytes + (size_t)task * j->stride, j->to + (size_t)task * j->k, j->k);
+        j->type->decode(j->bytes + (size_t)task * j->stride, j->to + (size_t)task * j->k, j->k);
 }
 
-static void round_to(const struct fitting *f, float *from, float *to, void *bytes, size_t k, size_t n,
-                     float scale)
+static void round_to(const struct fitting *f, int matrix, float *from, float *to, void *bytes, float scale)
 {
-    struct rounding j = {from, to, bytes, k, (size_t)hearth_type_bytes(HEARTH_PREDICTOR_TYPE, k), scale};
-    hearth_pool_run(f->net->pool, round_task, &j, (int)n);
+    const uint32_t type = hearth_predictor_type(f->shape, matrix);
+    const size_t k = hearth_predictor_k(f->shape, matrix, f->net->e);
+    struct rounding j = {from, to, bytes, hearth_type_info(type), k, (size_t)hearth_type_bytes(type, k),
+                         scale};
+    hearth_pool_run(f->net->pool, round_task, &j, (int)hearth_predictor_n(f->shape, matrix, f->net->f));
 }
 
 // What becomes of the net's weights lies where their gradients will be.
 static void round_net(const struct fitting *f)
 {
     struct hearth_net *n = f->net;
-    round_to(f, n->w1, n->g1, f->bytes, n->e, n->r, 1);
-    round_to(f, n->w2, n->g2, f->bytes, n->r, n->f, 1);
+    round_to(f, 1, n->w1, n->g1, f->bytes, 1);
+    if (f->shape.wide)
+        hearth_net_sign(n, n->g2);
+    round_to(f, 2, f->shape.wide ? n->g2 : n->w2, n->g2, f->bytes, 1);
 }
 
 // ---- training
@@ -162,6 +223,18 @@ static double price_after(const struct fitting *f, double price)
     return next > least ? next : least;
 }
 
+// Of a wide network, what fc2 has for inputs begins as the gate's signs.
+static int begin_with_gate(struct fitting *f)
+{
+    struct hearth_net *n = f->net;
+    int rc = HEARTH_OK;
+    for (size_t j = 0; j < n->f && !rc; j++)
+        rc = f->params->gate(f->params->gate_arg, j, n->w2 + j * n->k, f->err);
+    if (!rc)
+        hearth_net_level(n);
+    return rc;
+}
+
 static int train(struct fitting *f)
 {
     struct hearth_net *net = f->net;
@@ -170,8 +243,8 @@ static int train(struct fitting *f)
     uint64_t state = f->params->seed;
     double price = f->first_price;
     size_t at = n;
-    int rc = HEARTH_OK;
-    hearth_net_reset(net, next_random(&state));
+    hearth_net_reset(net, net_shape(f->shape), next_random(&state));
+    int rc = f->shape.wide ? begin_with_gate(f) : HEARTH_OK;
     for (size_t i = 0; i < n; i++)
         f->order[i] = (uint32_t)i;
     for (uint64_t step = 0; step < steps && !rc; step++) {
@@ -185,9 +258,11 @@ static int train(struct fitting *f)
             const bool is_rounded = step >= rounded;
             if (is_rounded)
                 round_net(f);
+            else if (f->shape.wide)
+                hearth_net_sign(net, net->g2);
             hearth_net_weigh(net, price);
-            hearth_net_train(net, is_rounded ? net->g1 : net->w1, is_rounded ? net->g2 : net->w2, rows,
-                             rate_at(step, steps));
+            hearth_net_train(net, is_rounded ? net->g1 : net->w1,
+                             is_rounded || f->shape.wide ? net->g2 : net->w2, rows, rate_at(step, steps));
             price = step < SETTLED ? price : price_after(f, price);
         }
         if (!rc && f->params->progress && !f->params->progress(f->params->progress_arg))
@@ -252,22 +327,27 @@ static float find_threshold(const struct fitting *f, float *recall, float *chose
     return (float)(bin < BINS ? bin : BINS - 1) / BIN_SIZE;
 }
 
-// The net's weights, scaled so that inputs are taken as they are and the threshold is 1. They are gone then.
+// The net's weights, scaled so that inputs are taken as they are and the threshold is 1. They are gone then. Of a wide
+// network fc2 scales both what comes in and what the inner units give.
 static void keep(struct fitting *f, struct hearth_predictor *out, float threshold)
 {
     struct hearth_net *n = f->net;
-    round_to(f, n->w1, NULL, out->fc1, n->e, n->r, f->scale);
-    round_to(f, n->w2, NULL, out->fc2, n->r, n->f, 1 / threshold);
+    const bool wide = f->shape.wide;
+    if (wide)
+        hearth_net_sign(n, n->g2);
+    round_to(f, 1, n->w1, NULL, out->fc1, wide ? 1 : f->scale);
+    round_to(f, 2, wide ? n->g2 : n->w2, NULL, out->fc2, (wide ? f->scale : 1) / threshold);
 }
 
-// Trains a rank and tries it, rounded; where it is the best so far, which *better tells, it goes to *out.
-static int try_rank(struct fitting *f, size_t rank, struct hearth_predictor *out, bool *better)
+// Trains a shape and tries it, rounded; where it is the best so far, which *better tells, it goes to *out.
+static int try_shape(struct fitting *f, struct hearth_predictor_shape shape, struct hearth_predictor *out,
+                     bool *better)
 {
     struct hearth_net *n = f->net;
     const struct hearth_predictor_params *p = f->params;
     float recall, chosen;
     *better = false;
-    n->r = rank;
+    f->shape = shape;
     int rc = train(f);
     if (!rc) {
         round_net(f);
@@ -277,13 +357,13 @@ static int try_rank(struct fitting *f, size_t rank, struct hearth_predictor *out
         return rc;
     const float threshold = find_threshold(f, &recall, &chosen);
     const double cost =
-        (double)hearth_predictor_bytes(n->e, rank, n->f) + (double)chosen * (double)n->f * p->neuron_bytes;
+        (double)hearth_predictor_bytes(shape, n->e, n->f) + (double)chosen * (double)n->f * p->neuron_bytes;
     const bool enough = recall >= p->recall, had = out->recall >= p->recall;
-    *better = !out->rank || (enough && !had) ||
+    *better = !out->shape.rank || (enough && !had) ||
               (enough == had && (enough ? cost < GAIN * out->cost : recall > out->recall));
     if (!*better)
         return HEARTH_OK;
-    out->rank = rank;
+    out->shape = shape;
     out->recall = recall;
     out->chosen = chosen;
     out->cost = cost;
@@ -325,6 +405,17 @@ static int look_at(struct fitting *f)
     return rc;
 }
 
+// Of the largest matrix in its number format.
+static size_t most_bytes(const struct hearth_predictor_params *params, const struct hearth_net *net)
+{
+    size_t most = 0;
+    for (int i = 0; i < 2 * params->n_shapes; i++) {
+        const size_t bytes = hearth_predictor_matrix_bytes(params->shapes[i / 2], 1 + i % 2, net->e, net->f);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 int hearth_predictor_fit(struct hearth_net *net, const struct hearth_samples *samples,
                          const struct hearth_predictor_params *params, struct hearth_predictor *out,
                          struct hearth_error *err)
@@ -334,16 +425,16 @@ int hearth_predictor_fit(struct hearth_net *net, const struct hearth_samples *sa
     f.order = hearth_calloc(samples->n_train, sizeof *f.order);
     f.mass = hearth_calloc(workers * BINS, sizeof *f.mass);
     f.count = hearth_calloc(workers * BINS, sizeof *f.count);
-    const size_t most = params->ranks[params->n_ranks - 1];
-    f.bytes = hearth_calloc(most, (net->e > net->f ? net->e : net->f) * sizeof(float));
+    f.bytes = hearth_calloc(most_bytes(params, net), 1);
     int rc = f.order && f.mass && f.count && f.bytes
                  ? look_at(&f)
                  : hearth_fail(err, HEARTH_E_MEMORY, "no memory to fit a predictor");
-    out->rank = 0;
+    out->shape.rank = 0;
     out->active = 0;
     bool better = true;
-    for (int i = 0; i < params->n_ranks && !rc && better; i++)
-        rc = try_rank(&f, params->ranks[i], out, &better);
+    for (int i = 0; i < params->n_shapes && !rc; i++)
+        if (better || (params->shapes[i].wide && !params->shapes[i - 1].wide))
+            rc = try_shape(&f, params->shapes[i], out, &better);
     if (!rc && samples->n_held)
         out->active = (float)((double)f.all_active / ((double)samples->n_held * (double)net->f));
     free(f.order);
@@ -355,29 +446,33 @@ int hearth_predictor_fit(struct hearth_net *net, const struct hearth_samples *sa
 
 // ---- nothing to learn from
 
-// Units come in pairs, of which one hears what the other one does not; every neuron hears all units.
+// Units come in pairs, of which one hears what the other one does not; every neuron hears all units. Of a wide one, units
+// are so loud that what comes in cannot outdo them.
 int hearth_predictor_name_all(struct hearth_predictor *out, size_t e, size_t f, struct hearth_error *err)
 {
-    const struct hearth_type_info *type = hearth_type_info(HEARTH_PREDICTOR_TYPE);
-    const size_t fc1 = (size_t)hearth_type_bytes(HEARTH_PREDICTOR_TYPE, e),
-                 fc2 = (size_t)hearth_type_bytes(HEARTH_PREDICTOR_TYPE, out->rank);
-    float *row = hearth_calloc(e > out->rank ? e : out->rank, sizeof *row);
+    const struct hearth_type_info *first = hearth_type_info(hearth_predictor_type(out->shape, 1)),
+                                  *second = hearth_type_info(hearth_predictor_type(out->shape, 2));
+    const size_t rank = out->shape.rank, k = hearth_predictor_k(out->shape, 2, e);
+    const size_t fc1 = hearth_predictor_matrix_bytes(out->shape, 1, e, f) / rank,
+                 fc2 = hearth_predictor_matrix_bytes(out->shape, 2, e, f) / f;
+    const float loud = out->shape.wide ? LOUD : 1;
+    float *row = hearth_calloc(e > k ? e : k, sizeof *row);
     if (!row)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory to make a predictor");
     uint64_t state = 0;
-    for (size_t unit = 0; unit < out->rank; unit += 2) {
+    for (size_t unit = 0; unit < rank; unit += 2) {
         uint8_t *to = (uint8_t *)out->fc1 + unit * fc1;
         for (size_t i = 0; i < e; i++)
-            row[i] = next_random(&state) & 1 ? 1.0f : -1.0f;
-        type->encode(row, to, e);
+            row[i] = next_random(&state) & 1 ? loud : -loud;
+        first->encode(row, to, e);
         for (size_t i = 0; i < e; i++)
             row[i] = -row[i];
-        type->encode(row, to + fc1, e);
+        first->encode(row, to + fc1, e);
     }
-    for (size_t i = 0; i < out->rank; i++)
+    for (size_t i = 0; i < k; i++)
         row[i] = LOUD;
     for (size_t j = 0; j < f; j++)
-        type->encode(row, (uint8_t *)out->fc2 + j * fc2, out->rank);
+        second->encode(row, (uint8_t *)out->fc2 + j * fc2, k);
     free(row);
     out->recall = out->chosen = 1;
     out->active = 0;

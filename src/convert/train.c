@@ -15,13 +15,13 @@
 #include "convert/trainer.h"
 #include "model/arch.h"
 #include "model/ffn.h"
+#include "model/load.h"
 
 #define DEFAULT_CTX    512
 #define DEFAULT_STEPS  1000
 #define DEFAULT_RECALL 0.98f
 #define DEFAULT_SHARE  0.1f
 #define BATCH          256
-#define LEAST_RANK     32
 #define HELD_EVERY     10
 // Samples of an expert: with fewer, what was found says nothing about what will be.
 #define LEAST_TRAIN 64
@@ -191,18 +191,44 @@ static bool on_step(void *arg)
     return report(t, WALK_SHARE + (1 - WALK_SHARE) * (done < 1 ? done : 1));
 }
 
-static int fit_space(struct hearth_trainer *t, int expert, const struct hearth_samples *s,
-                     const size_t *ranks, int n_ranks)
+// The expert whose gate is read.
+struct gate {
+    const struct hearth_trainer *t;
+    const struct hearth_weight *w;
+    int expert;
+};
+
+// Each expert may have a tensor of its own.
+static int read_gate(void *arg, size_t neuron, float *row, struct hearth_error *err)
 {
+    const struct gate *g = arg;
+    const struct hearth_trainer *t = g->t;
+    const struct hearth_item *item = hearth_item_of(t->model, g->w);
+    const bool joint = item->tensor->ne[2] > 1;
+    const size_t at = g->w->at + (joint ? (size_t)g->expert * hearth_expert_stride(g->w) : 0);
+    const int rc = hearth_gguf_read(t->model->gguf, item[joint ? 0 : g->expert].tensor, t->row,
+                                    at + neuron * g->w->stride, g->w->stride, err);
+    if (!rc)
+        hearth_type_info(g->w->type)->decode(t->row, row, t->n_embd);
+    return rc;
+}
+
+static int fit_space(struct hearth_trainer *t, int expert, const struct hearth_samples *s,
+                     const struct hearth_predictor_shape *shapes, int n_shapes)
+{
+    const struct hearth_ffn ffn = hearth_ffn_of(&t->model->hp, &t->model->weights.layers[t->layer]);
+    struct gate gate = {t, hearth_has(ffn.gate) ? ffn.gate : ffn.up, expert};
     struct hearth_predictor_params params = {.recall = t->params.recall,
                                              .steps = (uint64_t)t->params.steps,
                                              .seed = t->params.seed * 1000003 + (uint64_t)t->layer * 4099 +
                                                      (uint64_t)expert,
                                              .neuron_bytes = t->neuron_bytes,
-                                             .n_ranks = n_ranks,
+                                             .n_shapes = n_shapes,
+                                             .gate = read_gate,
+                                             .gate_arg = &gate,
                                              .progress = on_step,
                                              .progress_arg = t};
-    memcpy(params.ranks, ranks, (size_t)n_ranks * sizeof *ranks);
+    memcpy(params.shapes, shapes, (size_t)n_shapes * sizeof *shapes);
     return hearth_predictor_fit(&t->net, s, &params, &t->fit, t->err);
 }
 
@@ -211,7 +237,7 @@ static int fit_first(struct hearth_trainer *t, int expert)
 {
     const struct hearth_samples s = list_samples(t, expert);
     if (s.n_train && s.n_held)
-        return fit_space(t, expert, &s, t->ranks, t->n_ranks);
+        return fit_space(t, expert, &s, t->shapes, t->n_shapes);
     return hearth_fail(t->err, HEARTH_E_INVALID,
                        "the text is too short: layer %d has %zu samples to train with and %zu held out",
                        t->layer, s.n_train, s.n_held);
@@ -219,17 +245,26 @@ static int fit_first(struct hearth_trainer *t, int expert)
 
 // Where an expert has too few samples to learn from, its predictor names all neurons: nothing is lost, and
 // tokens that use it are rare.
-static int fit_other(struct hearth_trainer *t, int expert, size_t rank, struct hearth_train_layer *layer)
+static int fit_other(struct hearth_trainer *t, int expert, struct hearth_predictor_shape shape,
+                     struct hearth_train_layer *layer)
 {
     const struct hearth_samples s = list_samples(t, expert);
     if (s.n_train >= LEAST_TRAIN && s.n_held >= LEAST_HELD)
-        return fit_space(t, expert, &s, &rank, 1);
+        return fit_space(t, expert, &s, &shape, 1);
     layer->untrained++;
     t->steps_done += (uint64_t)t->params.steps;
+    t->fit.shape = shape;
     return hearth_predictor_name_all(&t->fit, t->n_embd, t->n_ff, t->err);
 }
 
 // ---- one layer
+
+// Of a feed-forward part, or of an expert.
+static double bytes_of_part(const struct hearth_trainer *t)
+{
+    const struct hearth_weight *linear = &t->model->weights.layers[0].ffn_linear;
+    return t->neuron_bytes * (double)t->n_ff + (double)(linear->n * linear->stride);
+}
 
 static size_t count_samples(const struct hearth_trainer *t, int expert)
 {
@@ -243,35 +278,36 @@ static void add_fit(struct hearth_trainer *t, int expert, struct hearth_train_la
 {
     const struct hearth_predictor *fit = &t->fit;
     const float n = (float)t->n_expert;
-    const size_t fc1 = (size_t)hearth_type_bytes(HEARTH_PREDICTOR_TYPE, t->n_embd) * fit->rank;
-    const size_t fc2 = (size_t)hearth_type_bytes(HEARTH_PREDICTOR_TYPE, fit->rank) * t->n_ff;
+    const size_t fc1 = hearth_predictor_matrix_bytes(fit->shape, 1, t->n_embd, t->n_ff);
+    const size_t fc2 = hearth_predictor_matrix_bytes(fit->shape, 2, t->n_embd, t->n_ff);
     memcpy(t->fc1 + (size_t)expert * fc1, fit->fc1, fc1);
     memcpy(t->fc2 + (size_t)expert * fc2, fit->fc2, fc2);
-    layer->rank = (uint32_t)fit->rank;
-    layer->type = HEARTH_PREDICTOR_TYPE;
+    layer->rank = (uint32_t)fit->shape.rank;
+    layer->wide = fit->shape.wide;
     layer->recall += fit->recall / n;
     layer->active += fit->active / n;
     layer->chosen += fit->chosen / n;
-    layer->bytes = (float)((double)(fc1 + fc2) / (t->neuron_bytes * (double)t->n_ff));
+    layer->bytes = (float)((double)(fc1 + fc2) / bytes_of_part(t));
 }
 
-// All experts of a layer have one rank, which the expert with most samples chooses.
+// All experts of a layer have predictors of one shape, which the expert with most samples chooses.
 static int fit_layer(struct hearth_trainer *t, struct hearth_train_layer *layer)
 {
     int first = 0;
     for (int e = 1; e < (int)t->n_expert; e++)
         first = count_samples(t, e) > count_samples(t, first) ? e : first;
     t->steps_done = 0;
-    t->steps_all = (uint64_t)t->params.steps * (t->n_expert + (t->n_ranks > 2 ? 2 : (size_t)t->n_ranks) - 1);
+    t->steps_all =
+        (uint64_t)t->params.steps * (t->n_expert + (t->n_shapes > 2 ? 2 : (size_t)t->n_shapes) - 1);
     int rc = fit_first(t, first);
     if (rc)
         return rc;
-    const size_t rank = t->fit.rank;
+    const struct hearth_predictor_shape shape = t->fit.shape;
     add_fit(t, first, layer);
     for (int e = 0; e < (int)t->n_expert && !rc; e++) {
         if (e == first)
             continue;
-        rc = fit_other(t, e, rank, layer);
+        rc = fit_other(t, e, shape, layer);
         if (!rc)
             add_fit(t, e, layer);
     }
@@ -409,19 +445,12 @@ static int list_windows(struct hearth_trainer *t, size_t n_tokens)
     return HEARTH_OK;
 }
 
-// Ranks to try: each twice the one before, as far as there is room.
-static void list_ranks(struct hearth_trainer *t)
+static void list_shapes(struct hearth_trainer *t)
 {
-    const double most = (double)t->params.share * t->neuron_bytes * (double)t->n_ff;
-    size_t largest = LEAST_RANK;
-    while ((double)hearth_predictor_bytes(t->n_embd, largest + LEAST_RANK, t->n_ff) <= most)
-        largest += LEAST_RANK;
-    size_t rank = largest / 8 / LEAST_RANK * LEAST_RANK;
-    t->n_ranks = 0;
-    for (rank = rank < LEAST_RANK ? LEAST_RANK : rank; rank < largest; rank *= 2)
-        t->ranks[t->n_ranks++] = rank;
-    t->ranks[t->n_ranks++] = largest;
-    t->net.r = largest;
+    const double most = (double)t->params.share * bytes_of_part(t);
+    t->n_shapes = hearth_predictor_list(t->n_embd, t->n_ff, most, t->params.form != HEARTH_PREDICTOR_WIDE,
+                                        t->params.form != HEARTH_PREDICTOR_NARROW, t->shapes);
+    hearth_predictor_size_net(&t->net, t->shapes, t->n_shapes);
 }
 
 static double bytes_of_neuron(const struct hearth_trainer *t)
@@ -463,8 +492,12 @@ static int open_net(struct hearth_trainer *t)
 // Bytes that one of a predictor's matrices has at most.
 static size_t most_bytes(const struct hearth_trainer *t)
 {
-    const size_t wide = t->n_embd > t->n_ff ? t->n_embd : t->n_ff;
-    return wide * t->net.r; // 4.5 bits
+    size_t most = 0;
+    for (int i = 0; i < t->n_shapes; i++) {
+        const size_t bytes = hearth_predictor_bytes(t->shapes[i], t->n_embd, t->n_ff);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 static int take_memory(struct hearth_trainer *t)
@@ -480,6 +513,7 @@ static int take_memory(struct hearth_trainer *t)
     t->fit.fc2 = hearth_take(most_bytes(t), 1, &enough);
     t->fc1 = hearth_take(most_bytes(t), t->n_expert, &enough);
     t->fc2 = hearth_take(most_bytes(t), t->n_expert, &enough);
+    t->row = hearth_take(t->n_embd, sizeof(float), &enough);
     t->sizes = hearth_take(HEARTH_MAGNITUDE_BINS, sizeof *t->sizes, &enough);
     if (!enough)
         return hearth_fail(t->err, HEARTH_E_MEMORY, "no memory to train predictors");
@@ -494,8 +528,8 @@ static int take_memory(struct hearth_trainer *t)
 
 static void close_trainer(struct hearth_trainer *t)
 {
-    void *memory[] = {t->windows, t->firsts,  t->experts, t->samples, t->n_spaces, t->n_gates,
-                      t->codes,   t->fit.fc1, t->fit.fc2, t->fc1,     t->fc2,      t->sizes};
+    void *memory[] = {t->windows, t->firsts,  t->experts, t->samples, t->n_spaces, t->n_gates, t->codes,
+                      t->fit.fc1, t->fit.fc2, t->fc1,     t->fc2,     t->row,      t->sizes};
     hearth_walk_close(&t->walk);
     hearth_row_store_close(&t->inputs);
     hearth_row_store_close(&t->targets);
@@ -550,7 +584,7 @@ int hearth_train_predictors(const struct hearth_model *model, const hearth_token
     if (!rc)
         rc = list_windows(&t, n_tokens);
     if (!rc) {
-        list_ranks(&t);
+        list_shapes(&t);
         rc = hearth_trainer_check_disk(&t);
     }
     if (!rc)

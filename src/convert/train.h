@@ -9,13 +9,17 @@
 struct hearth_train_layer {
     int layer;
     bool kept;              // from a run before
-    uint32_t rank, type;    // of its predictors; enum hearth_type
+    uint32_t rank;          // of its predictors
+    bool wide;              // they see their input besides
     uint32_t untrained;     // experts with too few samples, whose predictors name all neurons
     float recall;           // mean over its spaces, of text held out: share of the magnitudes found,
     float active, chosen;   // share of neurons that are active (without those), and that predictors name
     float bytes;            // of the predictors, as a share of the feed-forward part's
     double walk_s, train_s; // seconds
 };
+
+// Which predictors are tried (docs/train.md).
+enum hearth_predictor_form { HEARTH_PREDICTOR_AUTO, HEARTH_PREDICTOR_NARROW, HEARTH_PREDICTOR_WIDE };
 
 struct hearth_train_params {
     int n_ctx;               // tokens of a window of text; 0: 512
@@ -24,6 +28,7 @@ struct hearth_train_params {
     float share;             // of the feed-forward parts' bytes that predictors may have; 0: 0.1
     int steps;               // of training a predictor; 0: 1000
     uint64_t seed;
+    enum hearth_predictor_form form;
     // For models outside the ReLU family: which neurons count as active, as in struct hearth_profile_params.
     float sparsity_threshold, sparsity_share;
     bool (*progress)(void *arg, float share); // 0..1; false stops. May be NULL

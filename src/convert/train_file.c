@@ -14,7 +14,7 @@
 #define PATH_BYTES 4096
 #define COPY_BYTES ((size_t)4 << 20)
 #define MIB        (1024.0 * 1024)
-#define VERSION    3 // of layers' files
+#define VERSION    4 // of layers' files
 
 // ---- what the result depends on
 
@@ -42,6 +42,7 @@ int hearth_trainer_hash(struct hearth_trainer *t, const hearth_token *tokens, si
     h = mix(h, (uint64_t)t->walk.n_ctx);
     h = mix(h, (uint64_t)p->steps);
     h = mix(h, p->seed);
+    h = mix(h, (uint64_t)p->form);
     h = mix_float(h, p->recall);
     h = mix_float(h, p->share);
     h = mix_float(h, p->sparsity_threshold);
@@ -90,18 +91,27 @@ static bool is_whole(const struct hearth_trainer *t, const struct hearth_gguf *g
     return is;
 }
 
-static bool has_shape(const struct hearth_gguf_tensor *tensor, uint64_t k, uint64_t n, uint64_t m)
+static bool fits(const struct hearth_trainer *t, const struct hearth_gguf_tensor *tensor,
+                 struct hearth_predictor_shape shape, int matrix)
 {
-    return tensor && tensor->ne[0] == k && tensor->ne[1] == n && tensor->ne[2] == m && tensor->ne[3] == 1;
+    return tensor->type == hearth_predictor_type(shape, matrix) &&
+           tensor->ne[0] == hearth_predictor_k(shape, matrix, t->n_embd) &&
+           tensor->ne[1] == hearth_predictor_n(shape, matrix, t->n_ff) && tensor->ne[2] == t->n_expert &&
+           tensor->ne[3] == 1;
 }
 
-// Whether training could have made a predictor of this rank and type.
-static bool is_possible(const struct hearth_trainer *t, uint64_t rank, uint32_t type)
+static struct hearth_predictor_shape shape_of(const struct hearth_train_layer *l)
+{
+    return (struct hearth_predictor_shape){l->rank, l->wide};
+}
+
+// Whether training could have made a predictor of this shape.
+static bool is_possible(const struct hearth_trainer *t, struct hearth_predictor_shape shape)
 {
     bool is = false;
-    for (int i = 0; i < t->n_ranks; i++)
-        is |= t->ranks[i] == rank;
-    return is && type == HEARTH_PREDICTOR_TYPE;
+    for (int i = 0; i < t->n_shapes; i++)
+        is |= t->shapes[i].rank == shape.rank && t->shapes[i].wide == shape.wide;
+    return is;
 }
 
 static bool has_file(const struct hearth_trainer *t, int layer)
@@ -113,9 +123,12 @@ static bool has_file(const struct hearth_trainer *t, int layer)
 // Of a layer's predictors, at most.
 static double most_of_layer(const struct hearth_trainer *t)
 {
-    const double least = (double)hearth_predictor_bytes(t->n_embd, t->net.r, t->n_ff);
-    const double allowed = (double)t->params.share * t->neuron_bytes * (double)t->n_ff;
-    return (double)t->n_expert * (allowed > least ? allowed : least);
+    double most = 0;
+    for (int i = 0; i < t->n_shapes; i++) {
+        const double bytes = (double)hearth_predictor_bytes(t->shapes[i], t->n_embd, t->n_ff);
+        most = bytes > most ? bytes : most;
+    }
+    return (double)t->n_expert * most;
 }
 
 // Bytes of a store that memory has no room for (hearth_row_store_open()).
@@ -161,11 +174,10 @@ static bool read_layer(const struct hearth_trainer *t, const struct hearth_gguf 
         hearth_gguf_f32(g, "hearth.train.bytes", true, &l->bytes, NULL) ||
         hearth_gguf_u32(g, "hearth.train.untrained", true, &l->untrained, NULL))
         return false;
-    l->rank = (uint32_t)fc1->ne[1];
-    l->type = fc1->type;
-    return is_possible(t, fc1->ne[1], fc1->type) && fc2->type == fc1->type &&
-           has_shape(fc1, t->n_embd, l->rank, t->n_expert) && has_shape(fc2, l->rank, t->n_ff, t->n_expert) &&
-           is_whole(t, g);
+    const struct hearth_predictor_shape shape = {(size_t)fc1->ne[1], fc2->ne[0] != fc1->ne[1]};
+    l->rank = (uint32_t)shape.rank;
+    l->wide = shape.wide;
+    return is_possible(t, shape) && fits(t, fc1, shape, 1) && fits(t, fc2, shape, 2) && is_whole(t, g);
 }
 
 bool hearth_trainer_has_layer(const struct hearth_trainer *t, int layer, struct hearth_train_layer *out)
@@ -186,10 +198,12 @@ static int declare(const struct hearth_trainer *t, struct hearth_gguf_writer *w,
     int rc = HEARTH_OK;
     for (int matrix = 1; matrix <= 2 && !rc; matrix++) {
         char name[64];
-        const uint64_t fc1[3] = {t->n_embd, l->rank, t->n_expert}, fc2[3] = {l->rank, t->n_ff, t->n_expert};
+        const struct hearth_predictor_shape shape = shape_of(l);
+        const uint64_t ne[3] = {hearth_predictor_k(shape, matrix, t->n_embd),
+                                hearth_predictor_n(shape, matrix, t->n_ff), t->n_expert};
         name_of(t, l->layer, matrix, name, sizeof name);
-        rc = hearth_gguf_put_tensor(w, name, l->type, t->model->hp.n_expert ? 3 : 2, matrix == 1 ? fc1 : fc2,
-                                    t->err);
+        rc = hearth_gguf_put_tensor(w, name, hearth_predictor_type(shape, matrix),
+                                    t->model->hp.n_expert ? 3 : 2, ne, t->err);
     }
     return rc;
 }
@@ -200,8 +214,8 @@ int hearth_trainer_put_layer(struct hearth_trainer *t, const struct hearth_train
     struct hearth_gguf_writer *w = NULL;
     if (!folder_of(t, folder) || !path_of(t, l->layer, path))
         return hearth_fail(t->err, HEARTH_E_INVALID, "%s: the name is too long", t->out);
-    const size_t fc1 = (size_t)hearth_type_bytes(l->type, t->n_embd) * l->rank * t->n_expert;
-    const size_t fc2 = (size_t)hearth_type_bytes(l->type, l->rank) * t->n_ff * t->n_expert;
+    const size_t fc1 = hearth_predictor_matrix_bytes(shape_of(l), 1, t->n_embd, t->n_ff) * t->n_expert;
+    const size_t fc2 = hearth_predictor_matrix_bytes(shape_of(l), 2, t->n_embd, t->n_ff) * t->n_expert;
     int rc = hearth_folder_make(folder, t->err);
     if (!rc)
         rc = hearth_gguf_writer_open(&w, path, t->err);

@@ -39,9 +39,10 @@ struct hearth_trainer {
     struct hearth_pool *pool;
     struct hearth_net net;
     struct hearth_region memory; // of the net
-    size_t ranks[8];
-    int n_ranks;
+    struct hearth_predictor_shape shapes[HEARTH_PREDICTOR_SHAPES];
+    int n_shapes;
     double neuron_bytes;
+    uint8_t *row;                   // of a gate, as in the file
     uint64_t steps_done, steps_all; // of this layer
     struct hearth_predictor fit;
     uint8_t *fc1, *fc2; // of all experts of a layer, in the number format

@@ -17,7 +17,9 @@
 
 // ---- networks
 
-enum { E = 24, R = 12, F = 20, B = 8 };
+enum { E = 24, R = 12, F = 20, B = 8, K = E + R, BLOCK = 9, S = K / BLOCK };
+
+static const struct hearth_net_shape narrow = {.r = R}, wide = {.r = R, .block = BLOCK};
 
 struct small {
     struct hearth_net net;
@@ -25,14 +27,14 @@ struct small {
     void *memory;
 };
 
-static void open_small(struct small *s, int n_threads)
+static void open_small(struct small *s, struct hearth_net_shape shape, int n_threads)
 {
-    *s = (struct small){.net = {.e = E, .r = R, .f = F, .b = B}};
+    *s = (struct small){.net = {.e = E, .f = F, .b = B, .narrow = narrow, .wide = wide}};
     hearth_kernels_init(&s->kernels, 0);
     s->net.kernels = &s->kernels;
     s->memory = open_net_memory(&s->net, n_threads);
     hearth_net_weigh(&s->net, (double)hearth_code_mass(128));
-    hearth_net_reset(&s->net, 7);
+    hearth_net_reset(&s->net, shape, 7);
     for (int i = 0; i < B * E; i++)
         s->net.x[i] = (float)((i * i * 7 + i * 3) % 19) / 8.0f - 1.0f;
     for (int i = 0; i < B * F; i++)
@@ -44,22 +46,26 @@ static void close_small(struct small *s)
     close_net_memory(&s->net, s->memory);
 }
 
-// The loss in float64.
-static double loss_of(const struct hearth_net *n)
+// The loss in float64, with the second matrix w2.
+static double loss_of(const struct hearth_net *n, const float *w2)
 {
     double sum = 0;
+    const size_t before = n->shape.block ? E : 0, k = before + R;
     for (size_t b = 0; b < B; b++) {
-        double h[R];
+        double h[K];
+        for (size_t i = 0; i < before; i++)
+            h[i] = (double)n->x[b * E + i];
         for (size_t r = 0; r < R; r++) {
-            h[r] = 0;
+            double *to = &h[before + r];
+            *to = 0;
             for (size_t e = 0; e < E; e++)
-                h[r] += (double)n->w1[r * E + e] * (double)n->x[b * E + e];
-            h[r] = h[r] > 0 ? h[r] : 0;
+                *to += (double)n->w1[r * E + e] * (double)n->x[b * E + e];
+            *to = *to > 0 ? *to : 0;
         }
         for (size_t f = 0; f < F; f++) {
             double z = -(double)HEARTH_NET_BIAS;
-            for (size_t r = 0; r < R; r++)
-                z += (double)n->w2[f * R + r] * h[r];
+            for (size_t i = 0; i < k; i++)
+                z += (double)w2[f * k + i] * h[i];
             const uint8_t code = n->codes[b * F + f];
             sum += (double)n->weights[code] * log1p(exp(-z)) + log1p(exp(z));
         }
@@ -78,53 +84,137 @@ static double least_loss(const struct hearth_net *n)
     return sum;
 }
 
-static double slope(struct hearth_net *n, float *w)
+static double slope(struct hearth_net *n, const float *w2, float *w)
 {
     const float kept = *w, d = 1e-3f;
     *w = kept + d;
-    const double above = loss_of(n);
+    const double above = loss_of(n, w2);
     *w = kept - d;
-    const double below = loss_of(n);
+    const double below = loss_of(n, w2);
     *w = kept;
     return (above - below) / (2 * (double)d);
+}
+
+static void assert_about(float is, double wanted)
+{
+    assert_true(fabs((double)is - wanted) < 1e-2 * (1 + fabs(wanted)));
 }
 
 static void test_gradients(void **state)
 {
     (void)state;
     struct small s;
-    open_small(&s, 2);
+    open_small(&s, narrow, 2);
     double w1[R * E], w2[F * R];
     for (int i = 0; i < R * E; i++)
-        w1[i] = slope(&s.net, &s.net.w1[i]);
+        w1[i] = slope(&s.net, s.net.w2, &s.net.w1[i]);
     for (int i = 0; i < F * R; i++)
-        w2[i] = slope(&s.net, &s.net.w2[i]);
+        w2[i] = slope(&s.net, s.net.w2, &s.net.w2[i]);
     hearth_net_train(&s.net, s.net.w1, s.net.w2, B, 0);
     for (int i = 0; i < R * E; i++)
-        assert_true(fabs((double)s.net.g1[i] - w1[i]) < 1e-2 * (1 + fabs(w1[i])));
+        assert_about(s.net.g1[i], w1[i]);
     for (int i = 0; i < F * R; i++)
-        assert_true(fabs((double)s.net.g2[i] - w2[i]) < 1e-2 * (1 + fabs(w2[i])));
-    const double least = least_loss(&s.net), before = loss_of(&s.net) - least;
+        assert_about(s.net.g2[i], w2[i]);
+    const double least = least_loss(&s.net), before = loss_of(&s.net, s.net.w2) - least;
     for (int i = 0; i < 300; i++)
         hearth_net_train(&s.net, s.net.w1, s.net.w2, B, 1e-2f);
-    assert_true(loss_of(&s.net) - least < 0.2 * before);
+    assert_true(loss_of(&s.net, s.net.w2) - least < 0.2 * before);
     close_small(&s);
+}
+
+// Gradients of signs are those of what they multiply, times their size; those of sizes are sums over a block.
+static void test_gradients_of_signs(void **state)
+{
+    (void)state;
+    struct small s;
+    float signs[F * K];
+    double w1[R * E], w2[F * K];
+    open_small(&s, wide, 2);
+    for (int i = 0; i < F * S; i++)
+        s.net.size[i] *= 1 + (float)(i % 5) / 8;
+    hearth_net_sign(&s.net, signs);
+    for (int i = 0; i < F * K; i++) {
+        assert_true(fabsf(signs[i]) == s.net.size[i / BLOCK]); // NOLINT
+        assert_true((signs[i] < 0) == (s.net.w2[i] < 0));
+    }
+    for (int i = 0; i < R * E; i++)
+        w1[i] = slope(&s.net, signs, &s.net.w1[i]);
+    for (int i = 0; i < F * K; i++)
+        w2[i] = slope(&s.net, signs, &signs[i]);
+    hearth_net_train(&s.net, s.net.w1, signs, B, 0);
+    for (int i = 0; i < R * E; i++)
+        assert_about(s.net.g1[i], w1[i]);
+    for (int i = 0; i < F * K; i++)
+        assert_about(s.net.g2[i], w2[i] * (double)s.net.size[i / BLOCK]);
+    for (int i = 0; i < F * S; i++) {
+        double sum = 0;
+        for (int j = i * BLOCK; j < (i + 1) * BLOCK; j++)
+            sum += signs[j] < 0 ? -w2[j] : w2[j];
+        assert_about(s.net.gs[i], sum);
+    }
+    const double least = least_loss(&s.net), before = loss_of(&s.net, signs) - least;
+    for (int i = 0; i < 300; i++) {
+        hearth_net_train(&s.net, s.net.w1, signs, B, 1e-2f);
+        hearth_net_sign(&s.net, signs);
+    }
+    assert_true(loss_of(&s.net, signs) - least < 0.2 * before);
+    close_small(&s);
+}
+
+// Whatever the size of what signs begin as, outputs have the same.
+static void test_level(void **state)
+{
+    (void)state;
+    struct small one, other;
+    open_small(&one, wide, 1);
+    open_small(&other, wide, 1);
+    for (int i = 0; i < F * K; i++)
+        other.net.w2[i] *= i % K < E ? 64 : 1;
+    hearth_net_level(&one.net);
+    hearth_net_level(&other.net);
+    assert_memory_equal(one.net.w2, other.net.w2, F * K * sizeof(float));
+    assert_memory_equal(one.net.size, other.net.size, F * S * sizeof(float));
+    double sum = 0;
+    for (int j = 0; j < F; j++)
+        for (int i = 0; i < E; i++)
+            sum += fabs((double)one.net.w2[j * K + i]);
+    assert_true(fabs(sum / (F * E) - 2 / sqrt(E)) < 1e-6);
+    memset(one.net.w2, 0, F * K * sizeof(float));
+    hearth_net_level(&one.net);
+    assert_true(one.net.size[0] == 0); // NOLINT
+    close_small(&one);
+    close_small(&other);
+}
+
+static void train_small(struct small *s, size_t n_rows)
+{
+    struct hearth_net *n = &s->net;
+    if (n->shape.block)
+        hearth_net_sign(n, n->g2);
+    hearth_net_train(n, n->w1, n->shape.block ? n->g2 : n->w2, n_rows, 1e-2f);
+}
+
+static void check_threads(struct hearth_net_shape shape)
+{
+    struct small one, three;
+    open_small(&one, shape, 1);
+    open_small(&three, shape, 3);
+    for (int i = 0; i < 20; i++) {
+        train_small(&one, B - (size_t)i % 3);
+        train_small(&three, B - (size_t)i % 3);
+    }
+    assert_memory_equal(one.net.w1, three.net.w1, R * E * sizeof(float));
+    assert_memory_equal(one.net.w2, three.net.w2, F * one.net.k * sizeof(float));
+    assert_memory_equal(one.net.size, three.net.size, F * S * sizeof(float));
+    close_small(&one);
+    close_small(&three);
 }
 
 static void test_threads(void **state)
 {
     (void)state;
-    struct small one, three;
-    open_small(&one, 1);
-    open_small(&three, 3);
-    for (int i = 0; i < 20; i++) {
-        hearth_net_train(&one.net, one.net.w1, one.net.w2, B - (size_t)i % 3, 1e-2f);
-        hearth_net_train(&three.net, three.net.w1, three.net.w2, B - (size_t)i % 3, 1e-2f);
-    }
-    assert_memory_equal(one.net.w1, three.net.w1, R * E * sizeof(float));
-    assert_memory_equal(one.net.w2, three.net.w2, F * R * sizeof(float));
-    close_small(&one);
-    close_small(&three);
+    check_threads(narrow);
+    check_threads(wide);
 }
 
 static void test_codes(void **state)
@@ -347,36 +437,42 @@ static void test_unused_experts(void **state)
 }
 
 // Every neuron is above the threshold, whatever the input's size.
+static void check_names_all(struct hearth_predictor_shape shape)
+{
+    enum { WIDTH = 96, RANK = 32, WIDEST = WIDTH + RANK, NEURONS = 5 };
+    static uint8_t fc1[WIDTH * RANK * 2], fc2[NEURONS * WIDEST * 2];
+    static float w1[RANK * WIDTH], w2[NEURONS * WIDEST];
+    struct hearth_error err = {0};
+    struct hearth_predictor p = {.shape = shape, .fc1 = fc1, .fc2 = fc2};
+    const size_t k = hearth_predictor_k(shape, 2, WIDTH), before = k - RANK;
+    MADE_OK(hearth_predictor_name_all(&p, WIDTH, NEURONS, &err));
+    hearth_type_info(hearth_predictor_type(shape, 1))->decode(fc1, w1, RANK * WIDTH);
+    hearth_type_info(hearth_predictor_type(shape, 2))->decode(fc2, w2, NEURONS * k);
+    for (int try = 0; try < 200; try++) {
+        float inner[WIDEST] = {0}, x[WIDTH];
+        for (int i = 0; i < WIDTH; i++)
+            x[i] = ldexpf((float)((i * i * 7 + try * 31 + i * try) % 19 - 9), try % 24 - 12);
+        memcpy(inner, x, before * sizeof *x);
+        for (size_t r = 0; r < RANK; r++) {
+            float h = 0;
+            for (size_t i = 0; i < WIDTH; i++)
+                h += w1[r * WIDTH + i] * x[i];
+            inner[before + r] = h > 0 ? h : 0;
+        }
+        for (size_t j = 0; j < NEURONS; j++) {
+            float z = 0;
+            for (size_t i = 0; i < k; i++)
+                z += w2[j * k + i] * inner[i];
+            assert_true(z >= 1);
+        }
+    }
+}
+
 static void test_names_all(void **state)
 {
     (void)state;
-    enum { WIDTH = 96, RANK = 32, NEURONS = 5 };
-    {
-        static uint8_t fc1[WIDTH * RANK * 2], fc2[NEURONS * RANK * 2];
-        static float w1[RANK][WIDTH], w2[NEURONS][RANK];
-        struct hearth_error err = {0};
-        struct hearth_predictor p = {.rank = RANK, .fc1 = fc1, .fc2 = fc2};
-        const struct hearth_type_info *type = hearth_type_info(HEARTH_PREDICTOR_TYPE);
-        MADE_OK(hearth_predictor_name_all(&p, WIDTH, NEURONS, &err));
-        for (size_t i = 0; i < RANK; i++)
-            type->decode(fc1 + i * hearth_type_bytes(HEARTH_PREDICTOR_TYPE, WIDTH), w1[i], WIDTH);
-        for (size_t i = 0; i < NEURONS; i++)
-            type->decode(fc2 + i * hearth_type_bytes(HEARTH_PREDICTOR_TYPE, RANK), w2[i], RANK);
-        for (int try = 0; try < 200; try++) {
-            float z[NEURONS] = {0};
-            for (int r = 0; r < RANK; r++) {
-                float h = 0;
-                for (int i = 0; i < WIDTH; i++) {
-                    const int x = (i * i * 7 + try * 31 + i * try) % 19 - 9;
-                    h += w1[r][i] * ldexpf((float)x, try % 24 - 12);
-                }
-                for (int j = 0; j < NEURONS; j++)
-                    z[j] += w2[j][r] * (h > 0 ? h : 0);
-            }
-            for (int j = 0; j < NEURONS; j++)
-                assert_true(z[j] >= 1);
-        }
-    }
+    check_names_all((struct hearth_predictor_shape){32, false});
+    check_names_all((struct hearth_predictor_shape){32, true});
 }
 
 static void test_refuses(void **state)
@@ -451,7 +547,8 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_gradients), cmocka_unit_test(test_gradients_of_signs),
+        cmocka_unit_test(test_level),     cmocka_unit_test(test_threads),
         cmocka_unit_test(test_codes),     cmocka_unit_test(test_models),
         cmocka_unit_test(test_names_all), cmocka_unit_test(test_unused_experts),
         cmocka_unit_test(test_refuses),   cmocka_unit_test(test_architectures)};
