@@ -51,6 +51,7 @@ static int train(const struct hearth_options *o, const struct hearth_model *mode
                                                .share = (float)(o->predictor_share / 100),
                                                .steps = (int)o->train_steps,
                                                .seed = (uint64_t)o->seed,
+                                               .early = o->early_predictors,
                                                .form = (enum hearth_predictor_form)o->predictor_form,
                                                .sparsity_threshold = (float)o->sparsity_threshold.least,
                                                .sparsity_share = (float)o->sparsity_threshold.share,

@@ -64,14 +64,14 @@ int hearth_predictor_list(size_t e, size_t f, double most, bool narrow, bool wid
     const size_t block = hearth_type_info(HEARTH_PREDICTOR_SIGN_TYPE)->block_elems, first = block - e % block;
     const size_t widest = wide ? largest_rank(e, f, most, true, first, block) : 0;
     int n = 0;
-    if (narrow || !widest) {
+    if (narrow) {
         const size_t found = largest_rank(e, f, most, false, LEAST_RANK, LEAST_RANK);
         const size_t largest = found ? found : LEAST_RANK, eighth = largest / 8 / LEAST_RANK * LEAST_RANK;
         for (size_t rank = eighth ? eighth : LEAST_RANK; rank < largest; rank *= 2)
             shapes[n++] = (struct hearth_predictor_shape){rank, false};
         shapes[n++] = (struct hearth_predictor_shape){largest, false};
     }
-    if (widest)
+    if (widest || !narrow)
         shapes[n++] = (struct hearth_predictor_shape){first, true};
     if (widest > first)
         shapes[n++] = (struct hearth_predictor_shape){widest, true};

@@ -76,7 +76,8 @@ size_t hearth_predictor_matrix_bytes(struct hearth_predictor_shape shape, int ma
 size_t hearth_predictor_bytes(struct hearth_predictor_shape shape, size_t e, size_t f);
 // Whether rows of e numbers can have the format.
 bool hearth_predictor_can(size_t e);
-// The shapes to try where predictors may have `most` bytes, to shapes[HEARTH_PREDICTOR_SHAPES]. Returns how many.
+// The shapes of one form or both to try where predictors may have `most` bytes, to shapes[HEARTH_PREDICTOR_SHAPES]. Returns
+// how many. Where nothing is as small, it is the smallest narrow one; or the smallest wide one, if only these are wanted.
 int hearth_predictor_list(size_t e, size_t f, double most, bool narrow, bool wide,
                           struct hearth_predictor_shape *shapes);
 // Sets the net's largest shapes.

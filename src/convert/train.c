@@ -48,6 +48,12 @@ static void note(struct hearth_trainer *t, int rc, const struct hearth_error *er
     }
 }
 
+// Inputs of a layer.
+static struct hearth_row_store *inputs_of(struct hearth_trainer *t, int layer)
+{
+    return &t->inputs[t->params.early ? layer % 2 : 0];
+}
+
 static void on_ffn(void *arg, enum hearth_phase phase, int layer, struct hearth_row row, const float *normed,
                    const float *stream)
 {
@@ -57,7 +63,8 @@ static void on_ffn(void *arg, enum hearth_phase phase, int layer, struct hearth_
     struct hearth_error err;
     uint64_t token;
     if (!t->sizing && token_of(t, row, &token))
-        note(t, hearth_row_store_write(&t->inputs, token, 1, t->stream ? stream : normed, &err), &err);
+        note(t, hearth_row_store_write(inputs_of(t, t->layer), token, 1, t->stream ? stream : normed, &err),
+             &err);
 }
 
 static void on_neurons(void *arg, int layer, int expert, struct hearth_row row, const float *act)
@@ -116,11 +123,13 @@ static int walk_layer(struct hearth_trainer *t, bool train)
 {
     struct hearth_probes *probes = hearth_session_probes(t->walk.s);
     *probes = (struct hearth_probes){0};
-    if (train) {
+    probes->on_ffn_arg = t;
+    if (train || t->params.early) // the next layer's predictors may see what this one's do not need
         probes->on_ffn = on_ffn;
+    if (train) {
         probes->on_neurons = on_neurons;
         probes->on_gates = t->by_gates ? on_gates : NULL;
-        probes->on_ffn_arg = probes->on_neurons_arg = probes->on_gates_arg = t;
+        probes->on_neurons_arg = probes->on_gates_arg = t;
     }
     int rc = hearth_walk_enter(&t->walk, t->layer, t->err);
     if (rc)
@@ -151,7 +160,8 @@ static bool is_held(size_t window)
 // Samples of the space: those of windows that are held out last.
 static struct hearth_samples list_samples(struct hearth_trainer *t, int expert)
 {
-    struct hearth_samples s = {.inputs = &t->inputs, .targets = &t->targets, .train = t->samples};
+    const int seen = t->params.early && t->layer ? t->layer - 1 : t->layer;
+    struct hearth_samples s = {.inputs = inputs_of(t, seen), .targets = &t->targets, .train = t->samples};
     size_t n = 0;
     for (int held = 0; held < 2; held++) {
         for (size_t w = 0; w < t->walk.n_windows; w++)
@@ -390,6 +400,12 @@ static int check_request(const struct hearth_trainer *t)
         return hearth_fail_param(t->err, HEARTH_E_INVALID, "sparsity_share",
                                  "%s: this model's activations say themselves which neurons are active",
                                  m->info.path);
+    if (p->early && t->stream)
+        return hearth_fail(
+            t->err, HEARTH_E_UNSUPPORTED,
+            "%s: predictors of PowerInfer's files look at the layer's own stream, never at the layer "
+            "before",
+            m->info.path);
     if (!(p->recall > 0 && p->recall <= 1) || !(p->share > 0 && p->share <= 1))
         return hearth_fail(t->err, HEARTH_E_INVALID, "recall and share of bytes are above 0 and at most 1");
     if (!hearth_predictor_can(t->n_embd))
@@ -520,8 +536,8 @@ static int take_memory(struct hearth_trainer *t)
     int rc = slots > UINT32_MAX
                  ? hearth_fail(t->err, HEARTH_E_INVALID, "a text of %zu tokens is too long", t->n_tokens)
                  : HEARTH_OK;
-    if (!rc)
-        rc = hearth_row_store_open(&t->inputs, t->n_embd * sizeof(float), t->n_tokens, t->walk.state_bytes,
+    for (int i = 0; i <= t->params.early && !rc; i++)
+        rc = hearth_row_store_open(&t->inputs[i], t->n_embd * sizeof(float), t->n_tokens, t->walk.state_bytes,
                                    t->out, t->err);
     return rc ? rc : hearth_row_store_open(&t->targets, t->n_ff, slots, t->walk.state_bytes, t->out, t->err);
 }
@@ -531,7 +547,8 @@ static void close_trainer(struct hearth_trainer *t)
     void *memory[] = {t->windows, t->firsts,  t->experts, t->samples, t->n_spaces, t->n_gates, t->codes,
                       t->fit.fc1, t->fit.fc2, t->fc1,     t->fc2,     t->row,      t->sizes};
     hearth_walk_close(&t->walk);
-    hearth_row_store_close(&t->inputs);
+    hearth_row_store_close(&t->inputs[0]);
+    hearth_row_store_close(&t->inputs[1]);
     hearth_row_store_close(&t->targets);
     hearth_pool_close(&t->pool);
     hearth_region_close(&t->memory);

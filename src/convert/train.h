@@ -29,6 +29,7 @@ struct hearth_train_params {
     int steps;               // of training a predictor; 0: 1000
     uint64_t seed;
     enum hearth_predictor_form form;
+    bool early; // predictors look at the input of the layer before ("previous", docs/sparse.md)
     // For models outside the ReLU family: which neurons count as active, as in struct hearth_profile_params.
     float sparsity_threshold, sparsity_share;
     bool (*progress)(void *arg, float share); // 0..1; false stops. May be NULL

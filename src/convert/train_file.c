@@ -43,6 +43,7 @@ int hearth_trainer_hash(struct hearth_trainer *t, const hearth_token *tokens, si
     h = mix(h, (uint64_t)p->steps);
     h = mix(h, p->seed);
     h = mix(h, (uint64_t)p->form);
+    h = mix(h, p->early);
     h = mix_float(h, p->recall);
     h = mix_float(h, p->share);
     h = mix_float(h, p->sparsity_threshold);
@@ -147,7 +148,7 @@ int hearth_trainer_check_disk(const struct hearth_trainer *t)
     for (int i = 0; i < (int)t->n_layer; i++)
         beside += has_file(t, i) ? 0 : layer;
     beside += bytes_in_file(t, rows, t->n_embd * sizeof(float));
-    beside += bytes_in_file(t, t->n_tokens, t->n_embd * sizeof(float));
+    beside += (1 + t->params.early) * bytes_in_file(t, t->n_tokens, t->n_embd * sizeof(float));
     beside += bytes_in_file(t, t->n_tokens * t->n_used, t->n_ff);
     if (model + beside <= room)
         return HEARTH_OK;
@@ -284,12 +285,13 @@ struct facts {
 static int put_metadata(const struct hearth_trainer *t, struct hearth_gguf_writer *w, const struct facts *f)
 {
     const struct hearth_gguf *g = t->model->gguf;
+    const char *input = t->params.early ? "previous" : "normed";
     int rc = HEARTH_OK;
     for (uint64_t i = 0; i < hearth_gguf_n_kv(g) && !rc; i++)
         if (!is_ours(&hearth_gguf_kv_at(g, i)->key))
             rc = hearth_gguf_put_kv(w, hearth_gguf_kv_at(g, i), t->err);
     if (!rc && !t->stream)
-        rc = hearth_gguf_put_str(w, "hearth.pack.predictor_input", "normed", 6, t->err);
+        rc = hearth_gguf_put_str(w, "hearth.pack.predictor_input", input, strlen(input), t->err);
     if (!rc)
         rc = hearth_gguf_put_f32(w, t->stream ? "powerinfer.sparse_threshold" : "hearth.sparse_threshold", 1,
                                  t->err);

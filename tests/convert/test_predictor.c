@@ -263,7 +263,7 @@ static void test_shapes(void **state)
     LIST(4096, 14336, 0.1 * 14336 * 6912, true, true, {96, false}, {192, false}, {384, false}, {768, false},
          {928, false}, {128, true}, {256, true});
     LIST(512, 1000, 1, true, true, {32, false}); // what is too much is allowed where there is nothing less
-    LIST(512, 1000, 1, false, true, {32, false});
+    LIST(512, 1000, 1, false, true, {128, true});
 }
 
 static int begin(void **state)

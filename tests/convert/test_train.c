@@ -240,6 +240,10 @@ enum { TEXT = 1200 };
 
 static char source[512], out[512], other[512];
 
+// How predictors are trained.
+static enum hearth_predictor_form form;
+static bool early;
+
 static void fill(hearth_token *tokens)
 {
     for (int i = 0; i < TEXT; i++)
@@ -266,6 +270,7 @@ static void on_layer(void *arg, const struct hearth_train_layer *l)
     s->untrained += (int)l->untrained;
     assert_true(l->recall >= 0.9f && l->chosen <= 1.0001f && l->active <= 1.0001f && l->active > 0 &&
                 l->rank >= 32);
+    assert_true(form == HEARTH_PREDICTOR_AUTO || l->wide == (form == HEARTH_PREDICTOR_WIDE));
 }
 
 static int train_to(const char *path, int n_threads, struct stop *stop, struct hearth_error *err)
@@ -278,6 +283,8 @@ static int train_to(const char *path, int n_threads, struct stop *stop, struct h
                                                .recall = 0.95f,
                                                .steps = 60,
                                                .seed = 3,
+                                               .form = form,
+                                               .early = early,
                                                .sparsity_share =
                                                    m->hp.activation == HEARTH_ACT_SILU ? 0.5f : 0,
                                                .progress = on_progress,
@@ -351,7 +358,11 @@ static void check_trained(const struct made *made, bool damages)
     struct hearth_model *m = open_model(out, true);
     assert_non_null(hearth_gguf_tensor(m->gguf, HEARTH_CHECKSUMS_NAME));
     assert_true(m->hp.has_predictors && m->hp.predict_threshold == 1.0f);
-    assert_int_equal(m->hp.predictor_input, HEARTH_PREDICTOR_NORMED);
+    assert_int_equal(m->hp.predictor_input, early ? HEARTH_PREDICTOR_PREVIOUS : HEARTH_PREDICTOR_NORMED);
+    if (form != HEARTH_PREDICTOR_AUTO) {
+        const struct hearth_ffn ffn = hearth_ffn_of(&m->hp, &m->weights.layers[0]);
+        assert_int_equal(ffn.fc2->k, ffn.fc1->n + (form == HEARTH_PREDICTOR_WIDE ? ffn.fc1->k : 0));
+    }
     const double all = mass_of(m, HEARTH_SPARSITY_OFF), found = mass_of(m, HEARTH_SPARSITY_PREDICT);
     assert_true(found > 0.8 * all && found < 1.2 * all);
     hearth_model_close(&m);
@@ -388,12 +399,44 @@ static void test_models(void **state)
     (void)state;
     check_trained(&(struct made){.arch = "llama", .set = {{"feed_forward.activation", 's', 0, "drelu"}}},
                   false);
+    form = HEARTH_PREDICTOR_WIDE;
+    early = true;
     check_trained(&(struct made){.arch = "llama",
                                  .experts = true,
                                  .by_neuron = true,
                                  .set = {{"feed_forward.activation", 's', 0, "relu"}}},
                   true);
+    form = HEARTH_PREDICTOR_NARROW;
+    check_trained(&(struct made){.arch = "llama", .experts = true, .split_experts = true}, false);
+    early = false;
+    form = HEARTH_PREDICTOR_AUTO;
     check_trained(&(struct made){.arch = "llama"}, true);
+}
+
+// The gate's rows are where the expert's are, whether it has a tensor of its own: predictors are the same.
+static void test_split_experts(void **state)
+{
+    (void)state;
+    struct hearth_error err = {0};
+    struct stop stop = {0};
+    struct made made = {.arch = "llama", .experts = true};
+    struct hearth_model *m[2];
+    form = HEARTH_PREDICTOR_WIDE;
+    for (int split = 0; split < 2; split++) {
+        made.split_experts = split;
+        made_write(source, &made);
+        MADE_OK(train_to(split ? other : out, 1 + split, &stop, &err));
+        m[split] = open_model(split ? other : out, false);
+    }
+    form = HEARTH_PREDICTOR_AUTO;
+    for (int layer = 0; layer < MADE_LAYERS; layer++) {
+        const struct hearth_weight *a = &m[0]->weights.layers[layer].pred_fc2_exps,
+                                   *b = &m[1]->weights.layers[layer].pred_fc2_exps;
+        assert_memory_equal(a->data, b->data, a->n * a->stride * MADE_EXPERTS);
+    }
+    hearth_model_close(&m[0]);
+    hearth_model_close(&m[1]);
+    remove(other);
 }
 
 // Two experts of each layer are never used: of two opposite rows of the router one is above nothing.
@@ -547,10 +590,11 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradients), cmocka_unit_test(test_gradients_of_signs),
-        cmocka_unit_test(test_level),     cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_codes),     cmocka_unit_test(test_models),
-        cmocka_unit_test(test_names_all), cmocka_unit_test(test_unused_experts),
-        cmocka_unit_test(test_refuses),   cmocka_unit_test(test_architectures)};
+        cmocka_unit_test(test_gradients),      cmocka_unit_test(test_gradients_of_signs),
+        cmocka_unit_test(test_level),          cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_codes),          cmocka_unit_test(test_models),
+        cmocka_unit_test(test_split_experts),  cmocka_unit_test(test_names_all),
+        cmocka_unit_test(test_unused_experts), cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_architectures)};
     return cmocka_run_group_tests(tests, begin, remove_folder);
 }
