@@ -383,11 +383,21 @@ static int by_layer(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
+// Predictors in blocks were trained for their format: signs in more bits would only be larger.
+static bool is_trained_predictor(const struct hearth_gguf_tensor *t)
+{
+    const char *n = t->name.s;
+    return hearth_type_info(t->type)->unit_elems &&
+           (ends_with(n, ".fc1.weight") || ends_with(n, ".fc2.weight") || ends_with(n, ".fc1_exps.weight") ||
+            ends_with(n, ".fc2_exps.weight"));
+}
+
 static struct hearth_recipe_choice choose(bool mixed, struct mixture *m, const struct hearth_gguf_tensor *t)
 {
     const bool decodes = hearth_type_info(t->type)->decode;
-    if (!is_matrix(t) || !decodes)
-        return (struct hearth_recipe_choice){.type = t->type, .kept = true, .unreadable = is_matrix(t)};
+    if (!is_matrix(t) || !decodes || is_trained_predictor(t))
+        return (struct hearth_recipe_choice){
+            .type = t->type, .kept = true, .unreadable = is_matrix(t) && !decodes};
     uint32_t wanted = mixed ? choose_mixed(m, t) : m->base;
     uint32_t type = fit(wanted, t->ne[0]);
     return (struct hearth_recipe_choice){.type = type, .wanted = wanted, .fallback = type != wanted};

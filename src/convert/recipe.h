@@ -23,9 +23,9 @@ struct hearth_recipe {
 // The choice for one tensor.
 struct hearth_recipe_choice {
     uint32_t type, wanted; // wanted: what the recipe says
-    bool kept;             // copied as it is: a vector, a router, or a format that cannot be decoded
-    bool unreadable;       // it is a matrix, and kept because its format cannot be decoded
-    bool fallback;         // its rows do not fit the blocks of the recipe's format
+    bool kept; // copied as it is: a vector, a router, a trained predictor, or a format that cannot be decoded
+    bool unreadable; // it is a matrix, and kept because its format cannot be decoded
+    bool fallback;   // its rows do not fit the blocks of the recipe's format
 };
 
 // A format for the matrix of this name (".weight" may be left out), or where there is none, for those that have this

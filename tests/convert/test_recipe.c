@@ -497,6 +497,36 @@ static void test_hostile(void **state)
     assert_non_null(strstr(err.message, "llama.block_count"));
 }
 
+// Predictors that were trained for their format keep it; others get that of the recipe.
+static void test_predictors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t type;
+        bool kept;
+    } predictors[] = {
+        {"blk.0.fc1.weight", HEARTH_TYPE_Q4_0, true},      {"blk.0.fc2.weight", HEARTH_TYPE_Q1_0, true},
+        {"blk.1.fc1_exps.weight", HEARTH_TYPE_Q4_0, true}, {"blk.1.fc2_exps.weight", HEARTH_TYPE_Q1_0, true},
+        {"blk.2.fc1.weight", HEARTH_TYPE_F16, false},      {"blk.2.fc2.weight", HEARTH_TYPE_F32, false},
+        {"blk.2.ffn_up.weight", HEARTH_TYPE_Q4_0, false}};
+    enum { N = sizeof predictors / sizeof *predictors };
+    struct hearth_gguf_tensor list[N];
+    struct hearth_recipe_choice choices[N];
+    for (size_t i = 0; i < N; i++)
+        list[i] = (struct hearth_gguf_tensor){.name = {predictors[i].name, strlen(predictors[i].name)},
+                                              .type = predictors[i].type,
+                                              .n_dims = 2,
+                                              .ne = {256, 2, 1, 1}};
+    const struct hearth_recipe_model model = {.tensors = list, .n_tensors = N};
+    CHECK(hearth_recipe_choose_for(hearth_recipe_by_name("Q8_0"), true, &model, choices, &check_error));
+    for (size_t i = 0; i < N; i++) {
+        assert_int_equal(choices[i].kept, predictors[i].kept);
+        assert_int_equal(choices[i].type, predictors[i].kept ? predictors[i].type : HEARTH_TYPE_Q8_0);
+        assert_false(choices[i].unreadable);
+    }
+}
+
 // A matrix that cannot be decoded would make the new file another than its name says.
 static void test_unreadable(void **state)
 {
@@ -563,8 +593,8 @@ static int name_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choices),    cmocka_unit_test(test_names),   cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_unreadable), cmocka_unit_test(test_unsound),
+        cmocka_unit_test(test_choices),    cmocka_unit_test(test_names),      cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_predictors), cmocka_unit_test(test_unreadable), cmocka_unit_test(test_unsound),
     };
     return cmocka_run_group_tests(tests, name_files, remove_folder);
 }
