@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/temp_name.h"
+
 #define RATE   3e-3
 #define WARMUP 50
 // The narrowest rank, and the step from one to the next.
@@ -33,6 +35,15 @@ bool hearth_predictor_can(size_t e)
     return e % hearth_type_info(HEARTH_PREDICTOR_TYPE)->block_elems == 0;
 }
 
+bool hearth_predictor_is_name(const char *name)
+{
+    static const char *const ends[] = {".fc1.weight", ".fc2.weight", ".fc1_exps.weight", ".fc2_exps.weight"};
+    bool is = false;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        is |= hearth_name_ends_with(name, strlen(name), ends[i]);
+    return is;
+}
+
 size_t hearth_predictor_matrix_bytes(struct hearth_predictor_shape shape, int matrix, size_t e, size_t f)
 {
     return (size_t)hearth_type_bytes(hearth_predictor_type(shape, matrix),
@@ -43,6 +54,16 @@ size_t hearth_predictor_matrix_bytes(struct hearth_predictor_shape shape, int ma
 size_t hearth_predictor_bytes(struct hearth_predictor_shape shape, size_t e, size_t f)
 {
     return hearth_predictor_matrix_bytes(shape, 1, e, f) + hearth_predictor_matrix_bytes(shape, 2, e, f);
+}
+
+size_t hearth_predictor_most_bytes(const struct hearth_predictor_shape *shapes, int n, size_t e, size_t f)
+{
+    size_t most = 0;
+    for (int i = 0; i < n; i++) {
+        const size_t bytes = hearth_predictor_bytes(shapes[i], e, f);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 // The largest rank that bytes allow: of those that are `least` and some times `step` more. 0: none.
@@ -176,14 +197,21 @@ static void round_to(const struct fitting *f, int matrix, float *from, float *to
     hearth_pool_run(f->net->pool, round_task, &j, (int)hearth_predictor_n(f->shape, matrix, f->net->f));
 }
 
+// The second matrix as it is while it is not rounded: of a wide network signs, where gradients will be.
+static float *second_of(const struct fitting *f)
+{
+    if (!f->shape.wide)
+        return f->net->w2;
+    hearth_net_sign(f->net, f->net->g2);
+    return f->net->g2;
+}
+
 // What becomes of the net's weights lies where their gradients will be.
 static void round_net(const struct fitting *f)
 {
     struct hearth_net *n = f->net;
     round_to(f, 1, n->w1, n->g1, f->bytes, 1);
-    if (f->shape.wide)
-        hearth_net_sign(n, n->g2);
-    round_to(f, 2, f->shape.wide ? n->g2 : n->w2, n->g2, f->bytes, 1);
+    round_to(f, 2, second_of(f), n->g2, f->bytes, 1);
 }
 
 // ---- training
@@ -258,11 +286,9 @@ static int train(struct fitting *f)
             const bool is_rounded = step >= rounded;
             if (is_rounded)
                 round_net(f);
-            else if (f->shape.wide)
-                hearth_net_sign(net, net->g2);
+            const float *w1 = is_rounded ? net->g1 : net->w1, *w2 = is_rounded ? net->g2 : second_of(f);
             hearth_net_weigh(net, price);
-            hearth_net_train(net, is_rounded ? net->g1 : net->w1,
-                             is_rounded || f->shape.wide ? net->g2 : net->w2, rows, rate_at(step, steps));
+            hearth_net_train(net, w1, w2, rows, rate_at(step, steps));
             price = step < SETTLED ? price : price_after(f, price);
         }
         if (!rc && f->params->progress && !f->params->progress(f->params->progress_arg))
@@ -333,10 +359,8 @@ static void keep(struct fitting *f, struct hearth_predictor *out, float threshol
 {
     struct hearth_net *n = f->net;
     const bool wide = f->shape.wide;
-    if (wide)
-        hearth_net_sign(n, n->g2);
     round_to(f, 1, n->w1, NULL, out->fc1, wide ? 1 : f->scale);
-    round_to(f, 2, wide ? n->g2 : n->w2, NULL, out->fc2, (wide ? f->scale : 1) / threshold);
+    round_to(f, 2, second_of(f), NULL, out->fc2, (wide ? f->scale : 1) / threshold);
 }
 
 // Trains a shape and tries it, rounded; where it is the best so far, which *better tells, it goes to *out.
@@ -405,17 +429,6 @@ static int look_at(struct fitting *f)
     return rc;
 }
 
-// Of the largest matrix in its number format.
-static size_t most_bytes(const struct hearth_predictor_params *params, const struct hearth_net *net)
-{
-    size_t most = 0;
-    for (int i = 0; i < 2 * params->n_shapes; i++) {
-        const size_t bytes = hearth_predictor_matrix_bytes(params->shapes[i / 2], 1 + i % 2, net->e, net->f);
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
 int hearth_predictor_fit(struct hearth_net *net, const struct hearth_samples *samples,
                          const struct hearth_predictor_params *params, struct hearth_predictor *out,
                          struct hearth_error *err)
@@ -425,7 +438,7 @@ int hearth_predictor_fit(struct hearth_net *net, const struct hearth_samples *sa
     f.order = hearth_calloc(samples->n_train, sizeof *f.order);
     f.mass = hearth_calloc(workers * BINS, sizeof *f.mass);
     f.count = hearth_calloc(workers * BINS, sizeof *f.count);
-    f.bytes = hearth_calloc(most_bytes(params, net), 1);
+    f.bytes = hearth_calloc(hearth_predictor_most_bytes(params->shapes, params->n_shapes, net->e, net->f), 1);
     int rc = f.order && f.mass && f.count && f.bytes
                  ? look_at(&f)
                  : hearth_fail(err, HEARTH_E_MEMORY, "no memory to fit a predictor");

@@ -71,9 +71,12 @@ static inline size_t hearth_predictor_n(struct hearth_predictor_shape shape, int
 {
     return matrix == 1 ? shape.rank : f;
 }
-// Bytes of fc1 or fc2, and of both.
+// Whether a tensor of this name is fc1 or fc2, of a dense part or of experts.
+bool hearth_predictor_is_name(const char *name);
+// Bytes of fc1 or fc2, and of both; of both of the largest of some shapes.
 size_t hearth_predictor_matrix_bytes(struct hearth_predictor_shape shape, int matrix, size_t e, size_t f);
 size_t hearth_predictor_bytes(struct hearth_predictor_shape shape, size_t e, size_t f);
+size_t hearth_predictor_most_bytes(const struct hearth_predictor_shape *shapes, int n, size_t e, size_t f);
 // Whether rows of e numbers can have the format.
 bool hearth_predictor_can(size_t e);
 // The shapes of one form or both to try where predictors may have `most` bytes, to shapes[HEARTH_PREDICTOR_SHAPES]. Returns

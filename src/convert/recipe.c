@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "base/memory.h"
+#include "convert/predictor.h"
 #include "quant/quant.h"
 
 // general.file_type, by which the rules of mixtures are told apart.
@@ -386,10 +387,7 @@ static int by_layer(const void *a, const void *b)
 // Predictors in blocks were trained for their format: signs in more bits would only be larger.
 static bool is_trained_predictor(const struct hearth_gguf_tensor *t)
 {
-    const char *n = t->name.s;
-    return hearth_type_info(t->type)->unit_elems &&
-           (ends_with(n, ".fc1.weight") || ends_with(n, ".fc2.weight") || ends_with(n, ".fc1_exps.weight") ||
-            ends_with(n, ".fc2_exps.weight"));
+    return hearth_type_info(t->type)->unit_elems && hearth_predictor_is_name(t->name.s);
 }
 
 static struct hearth_recipe_choice choose(bool mixed, struct mixture *m, const struct hearth_gguf_tensor *t)

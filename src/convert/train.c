@@ -208,16 +208,11 @@ struct gate {
     int expert;
 };
 
-// Each expert may have a tensor of its own.
 static int read_gate(void *arg, size_t neuron, float *row, struct hearth_error *err)
 {
     const struct gate *g = arg;
     const struct hearth_trainer *t = g->t;
-    const struct hearth_item *item = hearth_item_of(t->model, g->w);
-    const bool joint = item->tensor->ne[2] > 1;
-    const size_t at = g->w->at + (joint ? (size_t)g->expert * hearth_expert_stride(g->w) : 0);
-    const int rc = hearth_gguf_read(t->model->gguf, item[joint ? 0 : g->expert].tensor, t->row,
-                                    at + neuron * g->w->stride, g->w->stride, err);
+    const int rc = hearth_expert_rows_read(t->model, g->w, g->expert, neuron, 1, t->row, err);
     if (!rc)
         hearth_type_info(g->w->type)->decode(t->row, row, t->n_embd);
     return rc;
@@ -505,30 +500,20 @@ static int open_net(struct hearth_trainer *t)
     return HEARTH_OK;
 }
 
-// Bytes that one of a predictor's matrices has at most.
-static size_t most_bytes(const struct hearth_trainer *t)
-{
-    size_t most = 0;
-    for (int i = 0; i < t->n_shapes; i++) {
-        const size_t bytes = hearth_predictor_bytes(t->shapes[i], t->n_embd, t->n_ff);
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
 static int take_memory(struct hearth_trainer *t)
 {
     const size_t slots = t->n_tokens * t->n_used;
+    const size_t most = hearth_predictor_most_bytes(t->shapes, t->n_shapes, t->n_embd, t->n_ff);
     bool enough = true;
     t->experts = hearth_take(slots, sizeof *t->experts, &enough);
     t->samples = hearth_take(slots, sizeof *t->samples, &enough);
     t->n_spaces = hearth_take(t->n_tokens, 1, &enough);
     t->n_gates = hearth_take(t->n_tokens, 1, &enough);
     t->codes = hearth_take(t->n_ff, 1, &enough);
-    t->fit.fc1 = hearth_take(most_bytes(t), 1, &enough);
-    t->fit.fc2 = hearth_take(most_bytes(t), 1, &enough);
-    t->fc1 = hearth_take(most_bytes(t), t->n_expert, &enough);
-    t->fc2 = hearth_take(most_bytes(t), t->n_expert, &enough);
+    t->fit.fc1 = hearth_take(most, 1, &enough);
+    t->fit.fc2 = hearth_take(most, 1, &enough);
+    t->fc1 = hearth_take(most, t->n_expert, &enough);
+    t->fc2 = hearth_take(most, t->n_expert, &enough);
     t->row = hearth_take(t->n_embd, sizeof(float), &enough);
     t->sizes = hearth_take(HEARTH_MAGNITUDE_BINS, sizeof *t->sizes, &enough);
     if (!enough)

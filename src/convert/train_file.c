@@ -124,12 +124,8 @@ static bool has_file(const struct hearth_trainer *t, int layer)
 // Of a layer's predictors, at most.
 static double most_of_layer(const struct hearth_trainer *t)
 {
-    double most = 0;
-    for (int i = 0; i < t->n_shapes; i++) {
-        const double bytes = (double)hearth_predictor_bytes(t->shapes[i], t->n_embd, t->n_ff);
-        most = bytes > most ? bytes : most;
-    }
-    return (double)t->n_expert * most;
+    return (double)t->n_expert *
+           (double)hearth_predictor_most_bytes(t->shapes, t->n_shapes, t->n_embd, t->n_ff);
 }
 
 // Bytes of a store that memory has no room for (hearth_row_store_open()).
@@ -248,22 +244,10 @@ int hearth_trainer_put_layer(struct hearth_trainer *t, const struct hearth_train
 
 // ---- the model
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
-
-// Of the predictors that the model had.
-static bool is_predictor(const char *name)
-{
-    return ends_with(name, ".fc1.weight") || ends_with(name, ".fc2.weight") ||
-           ends_with(name, ".fc1_exps.weight") || ends_with(name, ".fc2_exps.weight");
-}
-
+// Of the predictors that the model had, and their checksums.
 static bool is_left_out(const struct hearth_gguf_tensor *tensor)
 {
-    return is_predictor(tensor->name.s) || !strcmp(tensor->name.s, HEARTH_CHECKSUMS_NAME);
+    return hearth_predictor_is_name(tensor->name.s) || !strcmp(tensor->name.s, HEARTH_CHECKSUMS_NAME);
 }
 
 static bool is_ours(const struct hearth_str *key)

@@ -29,9 +29,8 @@ struct hearth_trainer {
     struct hearth_error callback_err;
     uint64_t *sizes;
     uint64_t *firsts; // [n_windows] the windows' first tokens
-    struct hearth_row_store
-        inputs[2];                   // [T] rows of E floats: this layer's, and where predictors are early the
-                                     // other layer's
+    // [T] rows of E floats: the layer's, or where predictors are early, by turns its own and those of the one before.
+    struct hearth_row_store inputs[2];
     struct hearth_row_store targets; // [T x U] rows of F codes
     int32_t *experts;                // [T x U] whose these are; -1: none
     uint8_t *n_spaces, *n_gates;     // [T] of a token so far

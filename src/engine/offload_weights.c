@@ -73,10 +73,6 @@ int hearth_offload_send_expert(struct hearth_accel *a, const struct hearth_model
         return hearth_accel_weight_put(a, to, at, n, (const uint8_t *)own.data + first * w->stride, w->stride,
                                        err);
     }
-    const struct hearth_item *item = hearth_item_of(m, w);
-    const bool single = item->tensor->ne[2] == 1 && m->hp.n_expert > 1; // a tensor for each
-    const uint64_t of_expert = single ? 0 : w->at + (uint64_t)expert * hearth_expert_stride(w);
-    const int rc = hearth_gguf_read(m->gguf, item[single ? expert : 0].tensor, rows,
-                                    of_expert + first * w->stride, n * w->stride, err);
+    const int rc = hearth_expert_rows_read(m, w, expert, first, n, rows, err);
     return rc ? rc : hearth_accel_weight_put(a, to, at, n, rows, w->stride, err);
 }

@@ -200,6 +200,16 @@ const struct hearth_item *hearth_item_of(const struct hearth_model *m, const str
     return &m->items[w->item];
 }
 
+int hearth_expert_rows_read(const struct hearth_model *m, const struct hearth_weight *w, int expert,
+                            size_t first, size_t n, void *rows, struct hearth_error *err)
+{
+    const struct hearth_item *item = hearth_item_of(m, w);
+    const bool single = item->tensor->ne[2] == 1 && m->hp.n_expert > 1; // a tensor for each
+    const uint64_t of_expert = single ? 0 : w->at + (uint64_t)expert * hearth_expert_stride(w);
+    return hearth_gguf_read(m->gguf, item[single ? expert : 0].tensor, rows, of_expert + first * w->stride,
+                            n * w->stride, err);
+}
+
 static void place(const struct hearth_model *m, struct hearth_weight *w, size_t n, const uint8_t *image)
 {
     for (size_t i = 0; i < n; i++)

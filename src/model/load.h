@@ -40,6 +40,11 @@ int hearth_image_load(const struct hearth_model *m, struct hearth_region *image,
 // the first expert.
 const struct hearth_item *hearth_item_of(const struct hearth_model *m, const struct hearth_weight *w);
 
+// Reads rows [first, first + n) of a matrix that is no part of bundles, of an expert's (0 in a dense part) of those of all
+// experts in w, as they are in the file. HEARTH_E_IO. Thread-safe.
+int hearth_expert_rows_read(const struct hearth_model *m, const struct hearth_weight *w, int expert,
+                            size_t first, size_t n, void *rows, struct hearth_error *err);
+
 // An item and the destination of its bytes.
 struct hearth_target {
     const struct hearth_item *item;
