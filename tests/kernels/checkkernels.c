@@ -2,7 +2,8 @@
 // checkkernels: proves every kernel variant that this CPU can run equal to the C reference, and the reference
 // right.
 //
-//   checkkernels [--rounds N] [--seed N] [--list]     the check; rounds of random shapes per kernel
+//   checkkernels [--rounds N] [--seed N] [--list]     the check; rounds of random shapes per kernel;
+//                                                     with one round, a third of the numbers of tokens
 //   checkkernels --bench [FILTER] [--json FILE]       speeds beside the machine's limits
 #include "checkkernels.h"
 

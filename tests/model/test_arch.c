@@ -67,8 +67,9 @@ static void test_invariance(void **state)
 {
     (void)state;
     for (size_t i = 0; i < N_MODELS; i++) {
+        const bool some = SANITIZED; // of the runs one for each model, in turns
         float *want[2];
-        struct hearth_model *m = open_made(&models[i], "c");
+        struct hearth_model *m = open_made(&models[i], some && i % 4 ? NULL : "c");
         for (int phase = 0; phase < 2; phase++) {
             want[phase] = run(m, (struct run){{.n_threads = 1}, (enum hearth_phase)phase, NULL, NULL});
             for (int k = 0; k < N_TOKENS * MADE_VOCAB; k++)
@@ -80,7 +81,7 @@ static void test_invariance(void **state)
                                    {{.n_ubatch = 1}, HEARTH_PHASE_PROMPT, NULL, NULL},
                                    {{.n_ubatch = 7}, HEARTH_PHASE_PROMPT, NULL, NULL},
                                    {{.n_threads = 3}, HEARTH_PHASE_STEP, NULL, NULL}};
-        for (size_t k = 0; k < sizeof runs / sizeof runs[0]; k++) {
+        for (size_t k = some ? i / 4 % 4 : 0; k < sizeof runs / sizeof runs[0]; k += some ? 4 : 1) {
             float *got = run(m, runs[k]);
             assert_logits(got, want[runs[k].phase]);
             free(got);
