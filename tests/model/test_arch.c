@@ -701,8 +701,10 @@ static void test_learned_positions(void **state)
     hearth_model_close(&m);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) // a pattern such as "test_batch*"
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_invariance),
         cmocka_unit_test(test_batch_mates),
