@@ -385,7 +385,7 @@ static void check_cpu_levels(const struct golden *g)
 {
     static int n_seen;
     static size_t turn;
-    if (is_left_out(&n_seen) || (SANITIZED && n_seen % 4))
+    if (is_left_out(&n_seen) || (SANITIZED && n_seen % 4 != 1))
         return;
     struct hearth_model *m = open_model(g->path, "c");
     float *want[2];
