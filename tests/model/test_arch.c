@@ -67,7 +67,7 @@ static void test_invariance(void **state)
 {
     (void)state;
     for (size_t i = 0; i < N_MODELS; i++) {
-        const bool some = SANITIZED; // of the runs one for each model, in turns
+        const bool some = SANITIZED; // one run for each model, and C for every fourth, in turns
         float *want[2];
         struct hearth_model *m = open_made(&models[i], some && i % 4 ? NULL : "c");
         for (int phase = 0; phase < 2; phase++) {
