@@ -59,7 +59,9 @@ INLINE void store_row(__global uchar *to, __global uchar *copy, const __global f
             ((__global ushort *)copy)[i] = h;
             ((__global ushort *)to)[i] = h;
         } else {
-            ((__global float *)copy)[i] = x[i];
+            const uint bits = as_uint(x[i]);
+            ((__global ushort *)copy)[2 * i] = (ushort)bits; // behind blocks, which are not of four bytes
+            ((__global ushort *)copy)[2 * i + 1] = (ushort)(bits >> 16);
             ((__global float *)to)[i] = x[i];
         }
     }
