@@ -11,6 +11,8 @@ void hearth_accel_close(struct hearth_accel **accel)
 {
     struct hearth_accel *a = *accel;
     assert(!a || a->stats.bytes == 0);
+    if (a)
+        hearth_accel_forget_lists(a);
     if (a && a->state)
         a->backend->close(a->state);
     if (a)
@@ -195,8 +197,9 @@ void hearth_accel_wait(struct hearth_accel *a, void *event)
 void hearth_accel_copy(struct hearth_accel *a, const struct hearth_accel_memory *to, size_t to_at,
                        const struct hearth_accel_memory *from, size_t from_at, size_t n)
 {
-    if (n && works(a))
-        a->rc = a->backend->copy(a->state, to->handle, to_at, from->handle, from_at, n, &a->error);
+    if (!n || !works(a) || hearth_accel_list_copy(a, to->handle, to_at, from->handle, from_at, n) || a->rc)
+        return;
+    a->rc = a->backend->copy(a->state, to->handle, to_at, from->handle, from_at, n, &a->error);
 }
 
 void hearth_accel_run(struct hearth_accel *a, enum hearth_accel_kernel kernel,
@@ -204,8 +207,10 @@ void hearth_accel_run(struct hearth_accel *a, enum hearth_accel_kernel kernel,
 {
     if (!x || !y || !z || !works(a))
         return;
-    a->rc = a->backend->run(a->state, kernel, args, n_args, (const size_t[3]){x, y, z}, &a->error);
+    const size_t groups[3] = {x, y, z};
     a->stats.runs++;
+    if (!hearth_accel_list_run(a, kernel, args, n_args, groups) && !a->rc)
+        a->rc = a->backend->run(a->state, kernel, args, n_args, groups, &a->error);
 }
 
 void hearth_accel_flush(struct hearth_accel *a)

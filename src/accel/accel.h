@@ -81,9 +81,10 @@ struct hearth_accel_arg {
         float f;
     } number;
 };
-#define HEARTH_ARG_M(m) ((struct hearth_accel_arg){.memory = (m)})
-#define HEARTH_ARG_I(n) ((struct hearth_accel_arg){.number.i = (int32_t)(n)})
-#define HEARTH_ARG_F(x) ((struct hearth_accel_arg){.number.f = (x)})
+#define HEARTH_ACCEL_MOST_ARGS 32 // of a kernel
+#define HEARTH_ARG_M(m)        ((struct hearth_accel_arg){.memory = (m)})
+#define HEARTH_ARG_I(n)        ((struct hearth_accel_arg){.number.i = (int32_t)(n)})
+#define HEARTH_ARG_F(x)        ((struct hearth_accel_arg){.number.f = (x)})
 
 // What a back end is made of. All fail with HEARTH_E_UNSUPPORTED where the device or its driver fails, and alloc() with
 // HEARTH_E_MEMORY where its memory ends.
@@ -116,6 +117,13 @@ struct hearth_accel_backend {
     int (*run)(void *state, enum hearth_accel_kernel kernel, const struct hearth_accel_arg *args, int n_args,
                const size_t groups[3], struct hearth_error *err);
     int (*flush)(void *state, struct hearth_error *err); // has it begin now
+    // Lists of kernels and copies that are begun at once: what is run and copied between begin_record() and end_record()
+    // is not done, but becomes a record; replay() does all of it, as often as it is called. Both fail with any number,
+    // and there is no record then, as if nothing had been run. NULL: there are none.
+    int (*begin_record)(void *state);
+    int (*end_record)(void *state, void **record);
+    int (*replay)(void *state, void *record, struct hearth_error *err);
+    void (*forget)(void *state, void *record);
 };
 
 extern const struct hearth_accel_backend hearth_accel_cuda;   // cuda.c
@@ -161,6 +169,7 @@ double hearth_accel_speed(struct hearth_accel *a);
 // What it was told since it was opened.
 struct hearth_accel_stats {
     uint64_t runs, bytes_up, bytes_down; // kernels, bytes to the device and from it
+    uint64_t replays;                    // lists that were begun at once
     uint64_t bytes;                      // of its memory, now
 };
 struct hearth_accel_stats hearth_accel_stats(const struct hearth_accel *a);
@@ -200,6 +209,11 @@ void hearth_accel_copy(struct hearth_accel *a, const struct hearth_accel_memory 
 void hearth_accel_run(struct hearth_accel *a, enum hearth_accel_kernel kernel,
                       const struct hearth_accel_arg *args, int n_args, size_t x, size_t y, size_t z);
 void hearth_accel_flush(struct hearth_accel *a);
+// Kernels and copies between these two are a list: what they do is the same, but where a list comes again and again, as
+// equal arguments to equal kernels, a device may begin it at once, which takes less time than one by one. Nothing else is
+// called between them.
+void hearth_accel_begin_list(struct hearth_accel *a);
+void hearth_accel_end_list(struct hearth_accel *a);
 
 // hearth_accel_run() with the arguments of kernels/.
 #define HEARTH_ACCEL_RUN(a, kernel, x, y, z, ...)                                                            \

@@ -181,6 +181,11 @@ static int open_found(struct hearth_accel *a, const struct hearth_accel_params *
         a->info.has_matrix_units = false;
         rc = hearth_operations_check(a, err);
     }
+    // Without lists it only takes longer.
+    if (!rc && !hearth_operations_check_lists(a)) {
+        hearth_accel_forget_lists(a);
+        a->lists.refused = true;
+    }
     a->fail_at = params->fail_at;
     return rc;
 }

@@ -20,7 +20,6 @@
 // Groups of a grid in its second and third dimension.
 #define MAX_GROUPS  65535
 #define MAX_DEVICES 64
-#define MAX_ARGS    32
 
 struct device {
     struct hearth_cuda cu;
@@ -40,9 +39,12 @@ static bool load(struct hearth_cuda *cu)
     const struct {
         void *to;
         const char *name;
+        bool optional;
     } functions[] = {
-#define FUNCTION(name, symbol, parameters) {&cu->name, symbol},
-        HEARTH_CUDA_FUNCTIONS(FUNCTION)
+#define FUNCTION(name, symbol, parameters) {&cu->name, symbol, false},
+#define OPTIONAL(name, symbol, parameters) {&cu->name, symbol, true},
+        HEARTH_CUDA_FUNCTIONS(FUNCTION) HEARTH_CUDA_GRAPH_FUNCTIONS(OPTIONAL)
+#undef OPTIONAL
 #undef FUNCTION
     };
     void *library = NULL;
@@ -50,7 +52,7 @@ static bool load(struct hearth_cuda *cu)
         library = hearth_os_library("nvcuda.dll");
     for (size_t i = 0; library && i < sizeof functions / sizeof *functions; i++) {
         void *symbol = hearth_os_symbol(library, functions[i].name);
-        if (!symbol)
+        if (!symbol && !functions[i].optional)
             return false;
         memcpy(functions[i].to, &symbol, sizeof symbol);
     }
@@ -346,9 +348,10 @@ static int run(void *state, enum hearth_accel_kernel kernel, const struct hearth
                const size_t groups[3], struct hearth_error *err)
 {
     struct device *d = state;
-    hearth_cuda_pointer pointers[MAX_ARGS];
-    void *values[MAX_ARGS];
-    if (n_args > MAX_ARGS || groups[0] > INT32_MAX || groups[1] > MAX_GROUPS || groups[2] > MAX_GROUPS)
+    hearth_cuda_pointer pointers[HEARTH_ACCEL_MOST_ARGS];
+    void *values[HEARTH_ACCEL_MOST_ARGS];
+    if (n_args > HEARTH_ACCEL_MOST_ARGS || groups[0] > INT32_MAX || groups[1] > MAX_GROUPS ||
+        groups[2] > MAX_GROUPS)
         return hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s has no grid of %zu x %zu x %zu groups", d->name,
                            groups[0], groups[1], groups[2]);
     for (int i = 0; i < n_args; i++) {
@@ -364,6 +367,56 @@ static int run(void *state, enum hearth_accel_kernel kernel, const struct hearth
                                   (unsigned)groups[2], (unsigned)hearth_accel_group_of(kernel), 1, 1, 0,
                                   d->stream, values, NULL);
     return code ? fail(d, "run a kernel", code, err) : HEARTH_OK;
+}
+
+// ---- lists: graphs, of what is captured while it would be begun
+
+static bool has_graphs(const struct hearth_cuda *cu)
+{
+    bool has = true;
+#define HAS(name, symbol, parameters) has = has && cu->name;
+    HEARTH_CUDA_GRAPH_FUNCTIONS(HAS)
+#undef HAS
+    return has;
+}
+
+static int begin_record(void *state)
+{
+    struct device *d = state;
+    if (!has_graphs(&d->cu))
+        return HEARTH_E_UNSUPPORTED;
+    const int code = d->cu.CtxSetCurrent(d->context);
+    return code ? code : d->cu.StreamBeginCapture(d->stream, HEARTH_CUDA_CAPTURE_THREAD);
+}
+
+static int end_record(void *state, void **record)
+{
+    struct device *d = state;
+    hearth_cuda_graph graph = NULL;
+    hearth_cuda_graph_exec exec = NULL;
+    int code = d->cu.StreamEndCapture(d->stream, &graph);
+    if (!code)
+        code = d->cu.GraphInstantiate(&exec, graph, 0);
+    if (graph)
+        d->cu.GraphDestroy(graph);
+    *record = exec;
+    return code;
+}
+
+static int replay(void *state, void *record, struct hearth_error *err)
+{
+    struct device *d = state;
+    int code = d->cu.CtxSetCurrent(d->context);
+    if (!code)
+        code = d->cu.GraphLaunch(record, d->stream);
+    return code ? fail(d, "run a list of kernels", code, err) : HEARTH_OK;
+}
+
+static void forget(void *state, void *record)
+{
+    struct device *d = state;
+    d->cu.CtxSetCurrent(d->context);
+    d->cu.GraphExecDestroy(record);
 }
 
 static int flush(void *state, struct hearth_error *err)
@@ -390,4 +443,8 @@ const struct hearth_accel_backend hearth_accel_cuda = {
     .wait = wait_for,
     .run = run,
     .flush = flush,
+    .begin_record = begin_record,
+    .end_record = end_record,
+    .replay = replay,
+    .forget = forget,
 };

@@ -12,6 +12,8 @@ typedef struct hearth_cuda_module *hearth_cuda_module;
 typedef struct hearth_cuda_function *hearth_cuda_function;
 typedef struct hearth_cuda_stream *hearth_cuda_stream;
 typedef struct hearth_cuda_event *hearth_cuda_event;
+typedef struct hearth_cuda_graph *hearth_cuda_graph;
+typedef struct hearth_cuda_graph_exec *hearth_cuda_graph_exec;
 typedef uint64_t hearth_cuda_pointer; // of the device; 32 bits in programs of 32 bits, which are refused
 
 #define HEARTH_CUDA_OUT_OF_MEMORY 2
@@ -29,6 +31,7 @@ typedef uint64_t hearth_cuda_pointer; // of the device; 32 bits in programs of 3
 
 #define HEARTH_CUDA_STREAM_OWN      1u // does not wait for the legacy stream
 #define HEARTH_CUDA_EVENT_NO_TIMING 2u
+#define HEARTH_CUDA_CAPTURE_THREAD  1u // capturing is nothing to what other threads do
 
 // Name here, name in the library, parameters; all return an int, 0 where they succeed.
 #define HEARTH_CUDA_FUNCTIONS(X)                                                                             \
@@ -66,9 +69,20 @@ typedef uint64_t hearth_cuda_pointer; // of the device; 32 bits in programs of 3
       (hearth_cuda_function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,           \
        hearth_cuda_stream, void **, void **))
 
+// The same of what drivers have since CUDA 11.4.
+#define HEARTH_CUDA_GRAPH_FUNCTIONS(X)                                                                       \
+    X(StreamBeginCapture, "cuStreamBeginCapture_v2", (hearth_cuda_stream, unsigned))                         \
+    X(StreamEndCapture, "cuStreamEndCapture", (hearth_cuda_stream, hearth_cuda_graph *))                     \
+    X(GraphInstantiate, "cuGraphInstantiateWithFlags",                                                       \
+      (hearth_cuda_graph_exec *, hearth_cuda_graph, unsigned long long))                                     \
+    X(GraphDestroy, "cuGraphDestroy", (hearth_cuda_graph))                                                   \
+    X(GraphLaunch, "cuGraphLaunch", (hearth_cuda_graph_exec, hearth_cuda_stream))                            \
+    X(GraphExecDestroy, "cuGraphExecDestroy", (hearth_cuda_graph_exec))
+
 struct hearth_cuda {
 #define HEARTH_CUDA_FIELD(name, symbol, parameters) int(*name) parameters;
     HEARTH_CUDA_FUNCTIONS(HEARTH_CUDA_FIELD)
+    HEARTH_CUDA_GRAPH_FUNCTIONS(HEARTH_CUDA_FIELD)
 #undef HEARTH_CUDA_FIELD
 };
 

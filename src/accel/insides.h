@@ -1,9 +1,25 @@
 // SPDX-License-Identifier: MIT
-// An open device, and which ones a text means: for accel.c, choose.c, weight.c and tests alone.
+// An open device, and which ones a text means: for accel.c, lists.c, choose.c, weight.c and tests alone.
 #ifndef HEARTH_ACCEL_INSIDES_H
 #define HEARTH_ACCEL_INSIDES_H
 
 #include "accel/accel.h"
+
+// Kernels and copies (lists.c).
+struct hearth_accel_list {
+    uint8_t *data; // [bytes] of `cap` that there is room for
+    size_t bytes, cap;
+    uint64_t hash;
+    uint64_t used; // the list's number when it came last
+    void *record;  // the back end's; NULL: none was made
+};
+#define HEARTH_ACCEL_LISTS 8 // that are remembered
+
+struct hearth_accel_lists {
+    bool is_open, refused; // one is being written; the device cannot record any
+    struct hearth_accel_list now, known[HEARTH_ACCEL_LISTS];
+    uint64_t clock;
+};
 
 struct hearth_accel {
     const struct hearth_accel_backend *backend;
@@ -15,7 +31,15 @@ struct hearth_accel {
     long fail_at;     // calls until one fails, for tests; 0: none does
     uint8_t *scratch; // [scratch_bytes] to convert weights (weight.c); NULL: none were
     size_t scratch_bytes;
+    struct hearth_accel_lists lists;
 };
+
+// Into the list that is open. False: none is, and the caller does it at once, if nothing has failed.
+bool hearth_accel_list_run(struct hearth_accel *a, enum hearth_accel_kernel kernel,
+                           const struct hearth_accel_arg *args, int n_args, const size_t groups[3]);
+bool hearth_accel_list_copy(struct hearth_accel *a, void *to, size_t to_at, void *from, size_t from_at,
+                            size_t n);
+void hearth_accel_forget_lists(struct hearth_accel *a);
 
 // Those of a list of n that "all" means, [HEARTH_ACCEL_MOST]; returns how many.
 int hearth_accel_all(int *numbers, const struct hearth_accel_info *list, int n);

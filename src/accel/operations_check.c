@@ -733,3 +733,26 @@ int hearth_operations_check(struct hearth_accel *a, struct hearth_error *err)
     free(c);
     return rc;
 }
+
+bool hearth_operations_check_lists(struct hearth_accel *a)
+{
+    enum { N = 70, TIMES = 4 }; // one by one, recorded, and twice more
+    float there[N] = {0}, got[N] = {0};
+    for (int i = 0; i < N; i++)
+        there[i] = (float)(i + 1);
+    struct hearth_accel_memory x = hearth_accel_alloc(a, sizeof there), y = hearth_accel_alloc(a, sizeof there);
+    hearth_accel_write(a, &x, 0, there, sizeof there);
+    for (int time = 0; time < TIMES; time++) { // x doubles, in two steps that must follow one another
+        hearth_accel_begin_list(a);
+        hearth_accel_copy(a, &y, 0, &x, 0, sizeof there);
+        hearth_accel_add(a, &x, &y, N, 1);
+        hearth_accel_end_list(a);
+    }
+    hearth_accel_read(a, &x, 0, got, sizeof got);
+    bool right = !hearth_accel_take(a, NULL);
+    for (int i = 0; i < N; i++)
+        right = right && got[i] == (float)(1 << TIMES) * there[i];
+    hearth_accel_free(a, &y);
+    hearth_accel_free(a, &x);
+    return right;
+}

@@ -18,6 +18,7 @@
 #define NUM_ARGS         0x1191      // CL_KERNEL_NUM_ARGS
 #define ARG_QUALIFIER    0x1196      // CL_KERNEL_ARG_ADDRESS_QUALIFIER
 #define QUALIFIER_GLOBAL 0x119b
+#define CAPTURING        900
 
 static struct hearth_cl cl;
 static int32_t (*kernel_info)(hearth_cl_kernel, uint32_t, size_t, void *, size_t *);
@@ -36,6 +37,19 @@ static struct piece {
     void *base;
     hearth_cl_mem memory;
 } pieces[MAX_PIECES];
+
+// What is captured, and what comes of it. Launching, and copying within the device, is all that may be captured.
+struct node {
+    const struct function *function; // NULL: a copy
+    unsigned groups[3], items;
+    uint64_t values[HEARTH_ACCEL_MOST_ARGS]; // of a copy: where to, from where, how many bytes
+};
+static struct graph {
+    struct node *nodes;
+    size_t n;
+} * captured; // NULL: nothing is
+
+static int launch(const struct node *node);
 
 static void find(void *library, const char *name, void *to)
 {
@@ -207,7 +221,8 @@ EXPORT int cuMemFreeHost(void *p)
 EXPORT int cuMemcpyHtoDAsync_v2(hearth_cuda_pointer to, const void *from, size_t n, hearth_cuda_stream s)
 {
     (void)s;
-    cl.Finish(queue);
+    if (captured || cl.Finish(queue))
+        return CAPTURING;
     memcpy((void *)(uintptr_t)to, from, n);
     return 0;
 }
@@ -215,7 +230,8 @@ EXPORT int cuMemcpyHtoDAsync_v2(hearth_cuda_pointer to, const void *from, size_t
 EXPORT int cuMemcpyDtoHAsync_v2(void *to, hearth_cuda_pointer from, size_t n, hearth_cuda_stream s)
 {
     (void)s;
-    cl.Finish(queue);
+    if (captured || cl.Finish(queue))
+        return CAPTURING;
     memcpy(to, (const void *)(uintptr_t)from, n);
     return 0;
 }
@@ -223,10 +239,9 @@ EXPORT int cuMemcpyDtoHAsync_v2(void *to, hearth_cuda_pointer from, size_t n, he
 EXPORT int cuMemcpyDtoDAsync_v2(hearth_cuda_pointer to, hearth_cuda_pointer from, size_t n,
                                 hearth_cuda_stream s)
 {
+    const struct node node = {.values = {to, from, n}};
     (void)s;
-    cl.Finish(queue);
-    memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, n);
-    return 0;
+    return launch(&node);
 }
 
 EXPORT int cuStreamCreate(hearth_cuda_stream *out, unsigned flags)
@@ -242,7 +257,7 @@ EXPORT int cuStreamDestroy_v2(hearth_cuda_stream s)
 
 EXPORT int cuStreamSynchronize(hearth_cuda_stream s)
 {
-    return (void *)s != (void *)queue || cl.Finish(queue);
+    return captured || (void *)s != (void *)queue || cl.Finish(queue);
 }
 
 EXPORT int cuEventCreate(hearth_cuda_event *out, unsigned flags)
@@ -275,35 +290,140 @@ static hearth_cl_mem memory_at(uint64_t at)
     return NULL;
 }
 
-EXPORT int cuLaunchKernel(hearth_cuda_function f, unsigned x, unsigned y, unsigned z, unsigned items,
-                          unsigned items_y, unsigned items_z, unsigned shared, hearth_cuda_stream s,
-                          void **values, void **extra)
+static int do_copy(const struct node *node)
 {
-    const struct function *function = (const struct function *)(const void *)f;
-    hearth_cl_kernel kernel = function->kernel;
+    cl.Finish(queue);
+    memmove((void *)(uintptr_t)node->values[0], (const void *)(uintptr_t)node->values[1], node->values[2]);
+    return 0;
+}
+
+static int is_pointer(const struct function *f, uint32_t i)
+{
+    uint32_t qualifier = 0;
+    const int code = arg_info(f->described, i, ARG_QUALIFIER, sizeof qualifier, &qualifier, NULL);
+    return code ? -1 : qualifier == QUALIFIER_GLOBAL;
+}
+
+static int do_kernel(const struct node *node)
+{
+    hearth_cl_kernel kernel = node->function->kernel;
+    const size_t items = node->items;
     uint32_t n = 0;
     // As if its matrix units gave other numbers, or none.
     char name[64] = {0};
     if (getenv("FAKE_CUDA_NO_MATRIX") && !kernel_info(kernel, KERNEL_NAME, sizeof name - 1, name, NULL) &&
         !strncmp(name, "matrix_", 7))
         return 0;
-    if (items % 64 || items > HEARTH_ACCEL_MOST_ITEMS || items_y != 1 || items_z != 1 || shared || extra ||
-        (void *)s != (void *)queue || x > INT32_MAX || y > 65535 || z > 65535 ||
-        kernel_info(kernel, NUM_ARGS, sizeof n, &n, NULL))
+    if (kernel_info(kernel, NUM_ARGS, sizeof n, &n, NULL))
         return 1;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t qualifier = 0;
-        uint64_t at = 0;
-        if (arg_info(function->described, i, ARG_QUALIFIER, sizeof qualifier, &qualifier, NULL))
+        const uint64_t *value = &node->values[i];
+        const int pointer = is_pointer(node->function, i);
+        hearth_cl_mem m = pointer ? memory_at(*value) : NULL;
+        if (pointer && *value && !m)
             return 1;
-        const int is_pointer = qualifier == QUALIFIER_GLOBAL;
-        memcpy(&at, values[i], is_pointer ? sizeof at : 4);
-        hearth_cl_mem m = is_pointer ? memory_at(at) : NULL;
-        if (is_pointer && at && !m)
-            return 1;
-        if (cl.SetKernelArg(kernel, i, is_pointer ? sizeof m : 4, is_pointer ? (const void *)&m : values[i]))
+        if (cl.SetKernelArg(kernel, i, pointer ? sizeof m : 4, pointer ? (const void *)&m : value))
             return 1;
     }
-    return cl.EnqueueNDRangeKernel(queue, kernel, 3, NULL, (const size_t[3]){(size_t)x * items, y, z},
-                                   (const size_t[3]){items, 1, 1}, 0, NULL, NULL);
+    const size_t all[3] = {node->groups[0] * items, node->groups[1], node->groups[2]};
+    return cl.EnqueueNDRangeKernel(queue, kernel, 3, NULL, all, (const size_t[3]){items, 1, 1}, 0, NULL,
+                                   NULL);
+}
+
+// Now, or when the graph is that is captured.
+static int launch(const struct node *node)
+{
+    if (!captured)
+        return node->function ? do_kernel(node) : do_copy(node);
+    struct node *nodes = realloc(captured->nodes, (captured->n + 1) * sizeof *nodes);
+    if (!nodes)
+        return HEARTH_CUDA_OUT_OF_MEMORY;
+    captured->nodes = nodes;
+    nodes[captured->n++] = *node;
+    return 0;
+}
+
+EXPORT int cuLaunchKernel(hearth_cuda_function f, unsigned x, unsigned y, unsigned z, unsigned items,
+                          unsigned items_y, unsigned items_z, unsigned shared, hearth_cuda_stream s,
+                          void **values, void **extra)
+{
+    struct node node = {
+        .function = (const struct function *)(const void *)f, .groups = {x, y, z}, .items = items};
+    uint32_t n = 0;
+    if (items % 64 || items > HEARTH_ACCEL_MOST_ITEMS || items_y != 1 || items_z != 1 || shared || extra ||
+        (void *)s != (void *)queue || x > INT32_MAX || y > 65535 || z > 65535 ||
+        kernel_info(node.function->kernel, NUM_ARGS, sizeof n, &n, NULL) || n > HEARTH_ACCEL_MOST_ARGS)
+        return 1;
+    for (uint32_t i = 0; i < n; i++) {
+        const int pointer = is_pointer(node.function, i);
+        if (pointer < 0)
+            return 1;
+        memcpy(&node.values[i], values[i], pointer ? sizeof node.values[i] : 4);
+    }
+    return launch(&node);
+}
+
+// ---- graphs
+
+EXPORT int cuStreamBeginCapture_v2(hearth_cuda_stream s, unsigned mode)
+{
+    const char *fault = getenv("FAKE_CUDA_GRAPHS");
+    if (captured || (void *)s != (void *)queue || mode != HEARTH_CUDA_CAPTURE_THREAD ||
+        (fault && !strcmp(fault, "none")))
+        return CAPTURING;
+    captured = calloc(1, sizeof *captured);
+    return captured ? 0 : HEARTH_CUDA_OUT_OF_MEMORY;
+}
+
+EXPORT int cuStreamEndCapture(hearth_cuda_stream s, hearth_cuda_graph *out)
+{
+    *out = (hearth_cuda_graph)(void *)captured;
+    captured = NULL;
+    return !*out || (void *)s != (void *)queue;
+}
+
+static void free_graph(struct graph *g)
+{
+    free(g->nodes);
+    free(g);
+}
+
+EXPORT int cuGraphDestroy(hearth_cuda_graph g)
+{
+    free_graph((struct graph *)(void *)g);
+    return 0;
+}
+
+// A copy of it.
+EXPORT int cuGraphInstantiateWithFlags(hearth_cuda_graph_exec *out, hearth_cuda_graph from,
+                                       unsigned long long flags)
+{
+    const struct graph *g = (const struct graph *)(const void *)from;
+    const char *fault = getenv("FAKE_CUDA_GRAPHS");
+    struct graph *copy = calloc(1, sizeof *copy);
+    if (!copy || !(copy->nodes = calloc(g->n, sizeof *copy->nodes)) || flags ||
+        (fault && !strcmp(fault, "not made")))
+        return HEARTH_CUDA_OUT_OF_MEMORY;
+    memcpy(copy->nodes, g->nodes, g->n * sizeof *copy->nodes);
+    copy->n = g->n;
+    *out = (hearth_cuda_graph_exec)(void *)copy;
+    return 0;
+}
+
+EXPORT int cuGraphLaunch(hearth_cuda_graph_exec e, hearth_cuda_stream s)
+{
+    const struct graph *g = (const struct graph *)(const void *)e;
+    const char *fault = getenv("FAKE_CUDA_GRAPHS");
+    int code = captured || (void *)s != (void *)queue || (fault && !strcmp(fault, "fail"));
+    for (size_t i = 0; i < g->n && !code; i++)
+        if (!fault || strcmp(fault, "wrong") || i) // a driver's error
+            code = launch(&g->nodes[i]);
+    return code;
+}
+
+EXPORT int cuGraphExecDestroy(hearth_cuda_graph_exec e)
+{
+    cl.Finish(queue);
+    free_graph((struct graph *)(void *)e);
+    return 0;
 }

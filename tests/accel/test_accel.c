@@ -3,6 +3,8 @@
 // Skipped where there is no device (PoCL is one).
 #include "check.h"
 
+#include <math.h>
+
 #include "accel/insides.h"
 #include "accel/operations_check.h"
 
@@ -302,6 +304,75 @@ static void test_choosing(void **state)
     hearth_accel_close(&a);
 }
 
+// Lists that come again give what one by one does, in any order among others, more of them than are remembered.
+static void test_lists(void **state)
+{
+    (void)state;
+    enum { N = 90, SIZES = 12, TIMES = 40 };
+    struct hearth_accel *a = open_device();
+    const uint64_t before = hearth_accel_stats(a).replays;
+    float x[N], y[N], got[N];
+    for (int i = 0; i < N; i++) {
+        x[i] = (float)i;
+        y[i] = (float)(i % 7);
+    }
+    struct hearth_accel_memory there = hearth_accel_alloc(a, sizeof x),
+                               other = hearth_accel_alloc(a, sizeof y);
+    hearth_accel_write(a, &there, 0, x, sizeof x);
+    hearth_accel_write(a, &other, 0, y, sizeof y);
+    for (int time = 0; time < TIMES; time++) {
+        const int n = N - (time % 5 ? time % 3 : time % SIZES);
+        hearth_accel_begin_list(a);
+        hearth_accel_add(a, &there, &other, (size_t)n, 1);
+        hearth_accel_add_scaled(a, &other, &there, 0.25f, (size_t)n, 1);
+        hearth_accel_copy(a, &other, 0, &there, 8, 4);
+        hearth_accel_end_list(a);
+        for (int i = 0; i < n; i++)
+            x[i] += y[i];
+        for (int i = 0; i < n; i++)
+            y[i] = fmaf(x[i], 0.25f, y[i]);
+        y[0] = x[2];
+        hearth_accel_read(a, &there, 0, got, sizeof got);
+        assert_memory_equal(got, x, sizeof x);
+        hearth_accel_read(a, &other, 0, got, sizeof got);
+        assert_memory_equal(got, y, sizeof y);
+    }
+    CHECK(hearth_accel_take(a, &check_error));
+    const bool is_cuda = !strcmp(hearth_accel_describe(a)->backend, "CUDA");
+    assert_true(is_cuda ? hearth_accel_stats(a).replays > before + 10 : !hearth_accel_stats(a).replays);
+    // One that fails within is not done at all.
+    hearth_accel_fail_at(a, 2);
+    hearth_accel_begin_list(a);
+    hearth_accel_add(a, &there, &other, N, 1);
+    hearth_accel_add(a, &there, &other, N, 1);
+    hearth_accel_end_list(a);
+    REFUSED(hearth_accel_take(a, &check_error), HEARTH_E_UNSUPPORTED, "fails");
+    hearth_accel_free(a, &there);
+    hearth_accel_free(a, &other);
+    hearth_accel_close(&a);
+}
+
+// A driver whose graphs are none, or wrong: the device does without.
+static void test_no_lists(void **state)
+{
+    (void)state;
+    static const char *const faults[] = {"none", "not made", "wrong", "fail"};
+    struct hearth_accel *a = open_device();
+    const bool is_fake = strstr(hearth_accel_describe(a)->name, "a GPU that is none"); // fake_cuda.c
+    hearth_accel_close(&a);
+    for (size_t i = 0; is_fake && i < sizeof faults / sizeof *faults; i++) {
+        setenv("FAKE_CUDA_GRAPHS", faults[i], 1);
+        CHECK(hearth_accel_open(&a, &(struct hearth_accel_params){.device = "0"}, &check_error));
+        struct hearth_check *c = malloc(sizeof *c);
+        assert_true(a->lists.refused);
+        assert_int_equal(hearth_accel_stats(a).replays > 0, i >= 2); // when it was opened
+        hearth_check_begin(c, a, 7);
+        hearth_check_rows(c, 33, 2);
+        finish(c);
+    }
+    unsetenv("FAKE_CUDA_GRAPHS");
+}
+
 // What several have in common outlives the first of them, and comes again after the last.
 static void test_common(void **state)
 {
@@ -408,7 +479,8 @@ int main(void)
         cmocka_unit_test(test_products), cmocka_unit_test(test_products_of), cmocka_unit_test(test_down),
         cmocka_unit_test(test_rows),     cmocka_unit_test(test_attention),   cmocka_unit_test(test_common),
         cmocka_unit_test(test_choosing), cmocka_unit_test(test_failures),    cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_places),   cmocka_unit_test(test_all),
+        cmocka_unit_test(test_places),   cmocka_unit_test(test_all),         cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_no_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
