@@ -20,6 +20,8 @@
 #define MATRIX_TOKENS HEARTH_ACCEL_PROMPT_TILE
 // Activations that an item quantises.
 #define FEW 4
+// Bytes of which any place in the copies of keys and values is a multiple (kernels/attention.cl).
+#define STORED_UNIT 2
 // Queries that attention of prompts has together, of heads of at most ROWS_DIM elements (kernels/attention.cl).
 #define QUERIES  16
 #define ROWS_DIM 128
@@ -355,15 +357,15 @@ bool hearth_accel_knows_cache(uint32_t type, size_t dim)
 }
 
 void hearth_accel_store(struct hearth_accel *a, const struct hearth_accel_cache *c,
-                        const struct hearth_accel_memory *copy, const struct hearth_accel_memory *q,
-                        const struct hearth_accel_memory *k, const struct hearth_accel_memory *v,
-                        struct hearth_accel_rotation rotation, struct hearth_accel_places places,
-                        size_t n_rows)
+                        const struct hearth_accel_memory *copy, size_t copy_at,
+                        const struct hearth_accel_memory *q, const struct hearth_accel_memory *k,
+                        const struct hearth_accel_memory *v, struct hearth_accel_rotation rotation,
+                        struct hearth_accel_places places, size_t n_rows)
 {
     const bool rotates = rotation.cos_sin != NULL;
     RUN(a, HEARTH_ACCEL_store, c->n_heads_kv + (rotates ? c->n_heads : 0), n_rows, 1, M(&c->pages), M(copy),
-        M(k), M(v), M(places.rows), M(places.pages), I(c->n_heads_kv), I(c->dim), I(c->dim_v),
-        I(format_of(c->type_k)), I(format_of(c->type_v)), M(q), I(c->n_heads),
+        I(copy_at / STORED_UNIT), M(k), M(v), M(places.rows), M(places.pages), I(c->n_heads_kv), I(c->dim),
+        I(c->dim_v), I(format_of(c->type_k)), I(format_of(c->type_v)), M(q), I(c->n_heads),
         M(rotates ? rotation.cos_sin : &none), I(rotation.n_rot), I(rotation.neox), I(rotates));
 }
 

@@ -196,13 +196,13 @@ struct hearth_accel_attention {
     bool chunked;     // those since the last multiple of `window` instead
     float scale, cap; // cap above 0: scaled scores x become cap * tanh(x / cap)
 };
-// Rotates queries q and keys k [n_rows x heads x dim], then stores keys and values; copy [n_rows x heads x head bytes]
-// gets what is stored.
+// Rotates queries q and keys k [n_rows x heads x dim], then stores keys and values; `copy` from this byte on
+// [n_rows x heads x head bytes] gets what is stored.
 void hearth_accel_store(struct hearth_accel *a, const struct hearth_accel_cache *c,
-                        const struct hearth_accel_memory *copy, const struct hearth_accel_memory *q,
-                        const struct hearth_accel_memory *k, const struct hearth_accel_memory *v,
-                        struct hearth_accel_rotation rotation, struct hearth_accel_places places,
-                        size_t n_rows);
+                        const struct hearth_accel_memory *copy, size_t copy_at,
+                        const struct hearth_accel_memory *q, const struct hearth_accel_memory *k,
+                        const struct hearth_accel_memory *v, struct hearth_accel_rotation rotation,
+                        struct hearth_accel_places places, size_t n_rows);
 // Attention of queries [n_rows x heads x dim] to out [n_rows x heads x dim_v]; is_prompt: most rows follow one another in a
 // sequence, and of the class PROMPT. sinks may have no rows. n_ranges: 1, as in prompts, or as many as the longest row has,
 // with shares [n_rows x n_ranges x heads x (dim_v + 2)] floats of workspace. acts: where keys are in blocks, workspace of

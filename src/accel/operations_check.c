@@ -671,7 +671,7 @@ void hearth_check_attend(struct hearth_check *c, const struct hearth_check_atten
     const struct hearth_accel_memory *shares =
         place(c, NULL, n_ranges > 1 ? x->n_rows * n_ranges * x->n_heads * (x->dim_v + 2) * sizeof(float) : 0);
     const struct hearth_accel_rotation rotation = {x->n_rot ? turns_there : NULL, x->n_rot, x->neox};
-    hearth_accel_store(c->a, &cache, copy, q_there, k_there, place(c, v, x->n_rows * v_width * sizeof *v),
+    hearth_accel_store(c->a, &cache, copy, 0, q_there, k_there, place(c, v, x->n_rows * v_width * sizeof *v),
                        rotation, at, x->n_rows);
     const struct hearth_accel_memory *acts_there = place(c, NULL, x->n_rows * x->n_heads * acts_bytes);
     hearth_accel_attend(c->a, &cache, out, q_there, at, &sink, &how, true, n_ranges, shares, acts_there,

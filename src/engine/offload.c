@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Evaluations on devices: rows go there, pass its layers, and come back, one device after the other. Keys and values
-// come to the pages two layers behind, so that the device computes meanwhile.
+// Evaluations on devices: rows go there, pass its layers, and come back, one device after the other. A prompt's keys and
+// values come to the pages two layers behind, so that the device computes meanwhile; those of steps together, as copies
+// between kernels take longer than these.
 #include "engine/offload.h"
 
 #include <string.h>
@@ -9,6 +10,9 @@
 #include "base/os.h"
 #include "engine/heads.h"
 #include "model/ffn.h"
+
+// The last of as many layers of a step as this are a list of their own.
+#define LAST_LAYERS 8
 
 static void leave_layers(struct hearth_offload *o)
 {
@@ -245,26 +249,35 @@ static void fetch(struct hearth_offload *o, int layer, void *events[2])
     }
 }
 
-// Waits for them; they go to the pages.
-static void collect(struct hearth_offload *o, int layer, void *events[2])
+// To the pages: those of a class's rows in a layer, which lie side by side.
+static void put_rows(const struct hearth_offload *o, int layer, const struct hearth_offload_rows *rows,
+                     const uint8_t *from)
 {
     const struct hearth_kv *kv = &o->s->kv;
     const struct hearth_kv_heads *heads = hearth_kv_heads_of(kv, layer);
+    for (int i = 0; i < rows->n; i++) {
+        const struct hearth_row at = o->s->batch.rows[rows->first + i];
+        const int page = kv->seqs[at.seq].pages[at.pos / HEARTH_KV_TILE], slot = at.pos % HEARTH_KV_TILE;
+        uint8_t *bytes = hearth_kv_pin(kv, page);
+        for (int g = 0; g < heads->n; g++, from += heads->row_k + heads->row_v) {
+            memcpy(hearth_kv_key(kv, bytes, layer, g, slot), from, heads->row_k);
+            memcpy(hearth_kv_value(kv, bytes, layer, g, slot), from + heads->row_k, heads->row_v);
+        }
+        hearth_kv_unpin(kv, page);
+    }
+}
+
+// Waits for them; they go to the pages.
+static void collect(struct hearth_offload *o, int layer, void *events[2])
+{
     const uint8_t *from = o->copy[layer % 2];
-    const bool has_some = hearth_attends(o->s->context.hp, layer);
+    const size_t row = copied_row(o, layer);
     for (int k = 0; k < 2; k++) {
         hearth_accel_wait(o->a, events[k]);
         events[k] = NULL;
-        for (int i = 0; has_some && i < o->rows[k].n && !hearth_accel_has_failed(o->a); i++) {
-            const struct hearth_row at = o->s->batch.rows[o->rows[k].first + i];
-            const int page = kv->seqs[at.seq].pages[at.pos / HEARTH_KV_TILE], slot = at.pos % HEARTH_KV_TILE;
-            uint8_t *bytes = hearth_kv_pin(kv, page);
-            for (int g = 0; g < heads->n; g++, from += heads->row_k + heads->row_v) {
-                memcpy(hearth_kv_key(kv, bytes, layer, g, slot), from, heads->row_k);
-                memcpy(hearth_kv_value(kv, bytes, layer, g, slot), from + heads->row_k, heads->row_v);
-            }
-            hearth_kv_unpin(kv, page);
-        }
+        if (row && !hearth_accel_has_failed(o->a))
+            put_rows(o, layer, &o->rows[k], from);
+        from += (size_t)o->rows[k].n * row;
     }
     if (layer == o->first - 1)
         o->passed_ns += hearth_now_ns() - o->part_ns;
@@ -331,16 +344,20 @@ static void send_part(struct hearth_offload *o, int first, int n)
     }
 }
 
-// Rows [first, first + n) of the batch through all layers; their outputs go to the same rows of work.h. Returns whether
-// they are there.
-static bool run_part(struct hearth_offload *o, int first, int n)
+static void compute_layer(struct hearth_offload *o, int layer)
 {
-    const struct hearth_session *s = o->s;
+    for (int k = 0; k < 2; k++)
+        if (o->rows[k].n)
+            hearth_offload_project(o, &o->rows[k], layer);
+    for (int k = 0; k < 2; k++)
+        if (o->rows[k].n)
+            hearth_offload_finish(o, &o->rows[k], layer);
+}
+
+// The part through all layers, one by one. Returns whether it went through all of them: nothing needs it otherwise.
+static bool run_layers(struct hearth_offload *o, int n)
+{
     void *events[2][2] = {{NULL}};
-    o->part_ns = hearth_now_ns();
-    send_part(o, first, n);
-    send_x(o);
-    send_seen(o);
     int layer = o->from;
     bool stop = false;
     for (; layer < o->end && !stop && !hearth_accel_has_failed(o->a); layer++) {
@@ -348,25 +365,68 @@ static bool run_part(struct hearth_offload *o, int first, int n)
             collect(o, layer - 2, events[layer % 2]);
         if (layer < o->first && !hearth_through_bring(o->through, layer, n))
             break;
-        for (int k = 0; k < 2; k++)
-            if (o->rows[k].n)
-                hearth_offload_project(o, &o->rows[k], layer);
-        for (int k = 0; k < 2; k++)
-            if (o->rows[k].n)
-                hearth_offload_finish(o, &o->rows[k], layer);
+        compute_layer(o, layer);
         fetch(o, layer, events[layer % 2]);
         hearth_accel_flush(o->a);
-        stop = hearth_fault_is_near(s->context.fault);
+        stop = hearth_fault_is_near(o->s->context.fault);
     }
-    stop |= layer < o->end;
     for (int i = layer - 2; i < layer; i++)
         if (i >= o->from)
             collect(o, i, events[i % 2]);
-    if (!stop) {
+    return !stop && layer == o->end;
+}
+
+// A part that has steps alone, through all layers, in two lists: what the first one brings goes to the pages while the
+// device computes the second one, which is short.
+static void run_steps(struct hearth_offload *o)
+{
+    struct hearth_offload_rows *rows = &o->rows[1];
+    const int last = (o->end - o->first + LAST_LAYERS - 1) / LAST_LAYERS;
+    const int ends[] = {o->end - last, o->end};
+    void *events[2] = {NULL};
+    size_t at = 0;
+    for (int part = 0, layer = o->first; part < 2; part++) {
+        const size_t begin = at;
+        hearth_accel_begin_list(o->a);
+        for (; layer < ends[part]; layer++) {
+            rows->copy_at = at;
+            compute_layer(o, layer);
+            at += (size_t)rows->n * copied_row(o, layer);
+        }
+        hearth_accel_end_list(o->a);
+        events[part] = hearth_accel_begin_read(o->a, &rows->copy, begin, o->step_copy + begin, at - begin);
+        hearth_accel_flush(o->a);
+    }
+    rows->copy_at = at = 0;
+    for (int part = 0, layer = o->first; part < 2; part++) {
+        hearth_accel_wait(o->a, events[part]);
+        for (; layer < ends[part] && !hearth_accel_has_failed(o->a); layer++) {
+            const size_t row = copied_row(o, layer);
+            if (row)
+                put_rows(o, layer, rows, o->step_copy + at);
+            at += (size_t)rows->n * row;
+        }
+    }
+}
+
+// Rows [first, first + n) of the batch through all layers; their outputs go to the same rows of work.h. Returns whether
+// they are there.
+static bool run_part(struct hearth_offload *o, int first, int n)
+{
+    o->part_ns = hearth_now_ns();
+    send_part(o, first, n);
+    send_x(o);
+    send_seen(o);
+    bool all = true;
+    if (!o->rows[0].n && o->from == o->first)
+        run_steps(o);
+    else
+        all = run_layers(o, n);
+    if (all) {
         read_x(o);
         fetch_seen(o);
     }
-    if (!hearth_accel_has_failed(o->a) && !stop) {
+    if (all && !hearth_accel_has_failed(o->a)) {
         note_rows(o, first, n);
         note_seen(o);
         o->tokens += o->first < o->end ? (uint64_t)n : 0;

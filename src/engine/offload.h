@@ -48,6 +48,7 @@ struct hearth_offload_rows {
     struct hearth_accel_memory growth;     // of queries
     int cap, n;                            // rows that there is room for, and that there are
     int first;                             // row of the batch
+    size_t copy_at;                        // where a layer's keys and values begin in copy
     size_t ranges;                         // of the longest row's positions
     bool is_prompt;
 };
@@ -85,6 +86,7 @@ struct hearth_offload {
     int head_rows; // that the head takes together
 
     uint8_t *copy[2];   // keys and values of two layers on their way to the pages
+    uint8_t *step_copy; // those of steps in all layers; NULL where only attention is here
     float *seen_copy;   // [max_steps x E] what predictors behind its layers look at, on its way; or NULL
     float *shared_copy; // [T x E] experts that all tokens use, on their way; or NULL
     size_t copy_row;    // bytes of a row and layer, at most

@@ -200,7 +200,7 @@ void hearth_offload_project(struct hearth_offload *o, struct hearth_offload_rows
     prepare_values(o, rows, layer);
     if (norms_behind(hp))
         rotation.cos_sin = NULL;
-    hearth_accel_store(o->a, &l->cache, &rows->copy, &rows->q, &o->k, &o->v, rotation,
+    hearth_accel_store(o->a, &l->cache, &rows->copy, rows->copy_at, &rows->q, &o->k, &o->v, rotation,
                        (struct hearth_accel_places){&rows->places, &o->pages}, (size_t)rows->n);
     if (hearth_heads_do_grow(hp, layer))
         hearth_accel_scale_rows(o->a, &rows->q, &rows->growth, heads * dim, (size_t)rows->n);

@@ -164,6 +164,12 @@ static int open_layer(struct hearth_offload *o, struct hearth_offload_layer *l, 
 // Buffers of the workspace and their bytes with `cap` rows of a prompt; a call for each.
 typedef void (*buffer_fn)(void *arg, struct hearth_accel_memory *m, uint64_t bytes);
 
+// Bytes of a step's keys and values: of all layers, where whole ones are there.
+static size_t step_row(const struct hearth_offload *o)
+{
+    return o->copy_row * (o->attention ? 1 : (size_t)o->s->model->hp.n_layer);
+}
+
 static void each_rows_buffer(struct hearth_offload *o, struct hearth_offload_rows *r, uint64_t n,
                              buffer_fn fn, void *arg)
 {
@@ -179,7 +185,7 @@ static void each_rows_buffer(struct hearth_offload *o, struct hearth_offload_row
     fn(arg, &r->cos_sin, n * (uint64_t)hp->n_rot * f32);
     fn(arg, &r->cos_sin_window, hp->rope_theta_window > 0 ? n * (uint64_t)hp->n_rot_window * f32 : 0);
     fn(arg, &r->places, n * 2 * sizeof(int32_t));
-    fn(arg, &r->copy, n * o->copy_row);
+    fn(arg, &r->copy, n * (r == &o->rows[1] ? step_row(o) : o->copy_row));
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -258,6 +264,8 @@ static void close_workspace(struct hearth_offload *o)
         hearth_accel_free_host(o->a, o->copy[i]);
         o->copy[i] = NULL;
     }
+    hearth_accel_free_host(o->a, o->step_copy);
+    o->step_copy = NULL;
     hearth_accel_free_host(o->a, o->shared_copy);
     o->shared_copy = NULL;
 }
@@ -298,6 +306,8 @@ static int take_tables(struct hearth_offload *o, struct hearth_error *err)
     const size_t rows = (size_t)o->rows[0].cap + (size_t)o->rows[1].cap, pages = (size_t)o->s->kv.n_pages;
     o->copy[0] = hearth_accel_alloc_host(o->a, rows * o->copy_row);
     o->copy[1] = hearth_accel_alloc_host(o->a, rows * o->copy_row);
+    if (!o->attention)
+        o->step_copy = hearth_accel_alloc_host(o->a, (size_t)o->rows[1].cap * step_row(o));
     o->places = hearth_calloc(rows, 2 * sizeof *o->places);
     o->growth = hearth_calloc(rows, sizeof *o->growth);
     o->page_numbers = hearth_calloc(o->max_pages, sizeof *o->page_numbers);
@@ -308,8 +318,9 @@ static int take_tables(struct hearth_offload *o, struct hearth_error *err)
     if (shares_expert(o->s))
         o->shared_copy = hearth_accel_alloc_host(o->a, (size_t)o->s->limits.max_rows *
                                                            (size_t)o->s->model->hp.n_embd * sizeof(float));
-    return (o->shared_copy || !shares_expert(o->s)) && o->seen_copy && o->copy[0] && o->copy[1] &&
-                   o->places && o->growth && o->page_numbers && o->births && o->known
+    return (o->step_copy || o->attention) && (o->shared_copy || !shares_expert(o->s)) && o->seen_copy &&
+                   o->copy[0] && o->copy[1] && o->places && o->growth && o->page_numbers && o->births &&
+                   o->known
                ? HEARTH_OK
                : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device's tables");
 }

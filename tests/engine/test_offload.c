@@ -311,6 +311,35 @@ static void test_shares(void **state)
     close_opened(&o);
 }
 
+// Steps that come again: a device that can do so begins their layers as lists that it has recorded. One that fails among
+// them leaves the rest to the CPU.
+static void test_lists(void **state)
+{
+    (void)state;
+    need_device();
+    for (int sparse = 0; sparse < 2; sparse++) {
+        const char *path = keep(make_with(sparse ? "tiny-turbosparse" : "tiny-dense", false));
+        struct way way = {.n_threads = 1, .sparsity = sparse ? HEARTH_SPARSITY_PREDICT : HEARTH_SPARSITY_OFF};
+        float *want = evaluate_alone(path, &way);
+        way.device = "0";
+        struct opened o = open_way(path, &way);
+        struct hearth_accel *a = o.session->offload->a;
+        uint64_t replays = hearth_accel_stats(a).replays;
+        const bool can = replays > 0; // it was checked when it was opened
+        for (int time = 0; time < 3; time++) {
+            hearth_accel_fail_at(a, time == 2 ? 200 : 0);
+            check_logits(&o, want, "steps as lists");
+            assert_int_equal(device_stats_of(&o).works, time < 2);
+            assert_true(!can || time == 2 || hearth_accel_stats(a).replays > replays + 2);
+            replays = hearth_accel_stats(a).replays;
+            free_sequences(&o);
+        }
+        assert_int_equal(can, !strcmp(hearth_accel_describe(a)->backend, "CUDA"));
+        free(want);
+        close_opened(&o);
+    }
+}
+
 // Batches that are larger than what the device takes at a time.
 static void test_parts(void **state)
 {
@@ -558,6 +587,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_behind_recurrent),
         cmocka_unit_test(test_streams),
         cmocka_unit_test(test_small),
+        cmocka_unit_test(test_lists),
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_mixed_parts),
         cmocka_unit_test(test_failing),

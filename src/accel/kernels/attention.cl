@@ -10,6 +10,8 @@
 #define TILE     64
 #define RANGE    16
 #define MAX_DIM  512
+// Bytes of which any place in the copies of keys and values is a multiple.
+#define STORED_UNIT 2
 // States that a group has, and floats of one.
 #define STATES     (TEAMS + 2)
 #define STATE_SIZE (MAX_DIM + 2)
@@ -69,7 +71,7 @@ INLINE void store_row(__global uchar *to, __global uchar *copy, const __global f
 
 // Stores a row's keys and values: to its page, and side by side to `copy`, from where the host takes them. With rotates,
 // keys are rotated before that, and so are the queries q, whose heads follow those of the keys. Groups: heads, rows.
-KERNEL store(__global uchar *pages_at, __global uchar *copy, __global float *k, const __global float *v,
+KERNEL store(__global uchar *pages_at, __global uchar *copy, int copy_at, __global float *k, const __global float *v,
              const __global int *places, const __global int *pages, int n_heads, int dim, int dim_v, int format_k,
              int format_v, __global float *q, int n_heads_q, const __global float *cos_sin, int n_rot, int neox, int rotates)
 {
@@ -89,7 +91,7 @@ KERNEL store(__global uchar *pages_at, __global uchar *copy, __global float *k, 
     __global uchar *tile = pages_at + ((size_t)page * (size_t)n_heads + head) * TILE * (row_k + row_v);
     __global uchar *keys = tile + (size_t)slot * row_k;
     __global uchar *values = tile + TILE * row_k + (size_t)slot * row_v;
-    __global uchar *keys_copy = copy + (row * (size_t)n_heads + head) * (row_k + row_v);
+    __global uchar *keys_copy = copy + (size_t)copy_at * STORED_UNIT + (row * (size_t)n_heads + head) * (row_k + row_v);
     __global uchar *values_copy = keys_copy + row_k;
     const __global float *key = k + (row * (size_t)n_heads + head) * (size_t)dim;
     const __global float *value = v + (row * (size_t)n_heads + head) * (size_t)dim_v;
