@@ -473,6 +473,12 @@ struct hearth_session_params {
     // of the others (3 and 1: three quarters, one quarter); read while the session opens. n_device_shares is
     // the number of devices, or 0: the fastest device has as many as there is room for, then the next one.
     const float *device_shares;
+    // [n_cpu_experts] not 0: all experts of this layer are the CPU's. Devices have no hot ones of them, and none
+    // pass through a device in prompts; what that leaves of its memory is for attention with its part of the KV
+    // cache, and for experts of other layers. A layer's attention, and the expert that all its tokens use, may be
+    // on a device all the same. Layers behind the list's end are as with 0. Read while the session opens.
+    const unsigned char *cpu_experts;
+    int n_cpu_experts;
 };
 
 // Fills a struct of `size` bytes with the defaults: one sequence, the file's predict_threshold, all else

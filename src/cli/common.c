@@ -680,6 +680,9 @@ int hearth_cli_open_session(struct hearth_session **out, const struct hearth_mod
     if (rc)
         return hearth_cli_fail(&err);
     note_unused_threshold(model, params);
+    if (params->n_cpu_experts && !model->hp.n_expert)
+        hearth_cli_info(
+            "without effect here: --cpu-moe, --n-cpu-moe, --override-tensor (the model has no experts)");
     hearth_cli_tell_device(*out, params);
     hearth_cli_cancel_on_interrupt(*out);
     return HEARTH_EXIT_OK;

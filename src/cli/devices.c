@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/common.h"
+#include "cli/cpu_experts.h"
 
 #define ALL (-1)
 
@@ -55,6 +56,13 @@ static int check_count(const char *option, const char *what, int given, int devi
                             given == 1 ? "" : "s", devices, devices == 1 ? "" : "s");
 }
 
+// Whether the options ask for one, which may not be there.
+static bool wants_device(const struct hearth_options *o, long layers)
+{
+    return layers != 0 && (!o->device || strcmp(o->device, "none") != 0) &&
+           (o->device || o->gpu_layers || o->vram.n || o->tensor_split.n);
+}
+
 int hearth_cli_check_device(const struct hearth_options *o)
 {
     long layers;
@@ -77,7 +85,9 @@ int hearth_cli_check_device(const struct hearth_options *o)
     if (o->tensor_split.n && shares <= 0)
         return hearth_cli_usage(NULL, "--tensor-split: one of its numbers must be more than 0");
     const int status = check_count("--vram", "size", o->vram.n > 1 ? o->vram.n : 0, n);
-    return status ? status : check_count("--tensor-split", "number", o->tensor_split.n, n);
+    if (status || check_count("--tensor-split", "number", o->tensor_split.n, n))
+        return HEARTH_EXIT_USAGE;
+    return hearth_cli_check_cpu_experts(o, wants_device(o, layers));
 }
 
 // Number of the first device that computes on the CPU, or of the first one that does not; -1: there is none.
@@ -105,9 +115,7 @@ void hearth_cli_choose_device(const struct hearth_options *o, struct hearth_sess
 {
     static char number[16];
     long layers;
-    if (!layers_of(o, &layers) || layers == 0 || (o->device && !strcmp(o->device, "none")))
-        return;
-    if (!o->device && !o->gpu_layers && !o->vram.n && !o->tensor_split.n)
+    if (!layers_of(o, &layers) || !wants_device(o, layers))
         return;
     if (!o->device) {
         const int gpu = first_device(false);
@@ -126,6 +134,7 @@ void hearth_cli_choose_device(const struct hearth_options *o, struct hearth_sess
     params->device_layers = layers == ALL ? 0 : (int)layers;
     params->device_hot_percent = o->device_hot < 0 ? 0 : o->device_hot == 0 ? -1 : (int)o->device_hot;
     params->device_inexact = o->device_inexact;
+    params->cpu_experts = hearth_cli_cpu_experts(o, &params->n_cpu_experts);
     params->device_prompts = o->op_offload      ? HEARTH_DEVICE_PROMPTS_ALWAYS
                              : o->no_op_offload ? HEARTH_DEVICE_PROMPTS_NEVER
                                                 : HEARTH_DEVICE_PROMPTS_AUTO;

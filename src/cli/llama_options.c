@@ -50,9 +50,9 @@
 static const struct hearth_llama_option table[] = {
     // ---- where the work is done: devices have whole layers, and threads are placed by the system
     {"-sm --split-mode -mg --main-gpu", VALUE, ENGINE, NULL},
-    {"-ot --override-tensor -ncmoe --n-cpu-moe -ncffn --n-cpu-ffn", VALUE, ENGINE, NULL},
+    {"-ncffn --n-cpu-ffn", VALUE, ENGINE, NULL},
     {"--no-host -mmp --mmap -dio --direct-io", VALUE, BENCH, NULL}, // flags of the other programs
-    {"-cmoe --cpu-moe --no-host --repack -nr --no-repack", FLAG, ENGINE, NULL},
+    {"--no-host --repack -nr --no-repack", FLAG, ENGINE, NULL},
     {"-kvo --kv-offload -nkvo --no-kv-offload", MAYBE, ENGINE, NULL},
     {"-nopo --no-op-offload", MAYBE, BENCH, NULL},
     {"-fit --fit -fitt --fit-target -fitc --fit-ctx", VALUE, ENGINE, NULL},

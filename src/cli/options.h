@@ -148,6 +148,9 @@ struct hearth_options {
     struct hearth_size_list vram; // n 0: not given
     struct hearth_share_list tensor_split;
     int64_t device_hot; // percent; -1: by time
+    bool cpu_moe;
+    int64_t n_cpu_moe;
+    struct hearth_string_list override_tensor; // PATTERN=WHERE, with commas between them
     bool device_inexact, op_offload, no_op_offload;
     bool explain, measure, shape, early_predictors, drift, gates_apart;
     double min_speed;                   // 0: not given

@@ -446,6 +446,18 @@ const struct hearth_option hearth_option_table[] = {
      "of hot neurons and experts that a device has and the CPU, too, have the device compute so many; 0: put none there; "
      "-1: as many as makes steps fastest, by the time that they took",
      AT(device_hot)},
+    {"-cmoe, --cpu-moe", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, EVALUATE | PLAN, "Resources",
+     "leave the experts of all layers to the CPU, and the device's memory to attention, with its part of the KV cache, "
+     "and the head",
+     AT(cpu_moe)},
+    {"-ncmoe, --n-cpu-moe", NULL, HEARTH_OPTION_INT, "N", "0", NULL, 0, 1e6, EVALUATE | PLAN, "Resources",
+     "leave the experts of the first N layers to the CPU", AT(n_cpu_moe)},
+    {"-ot, --override-tensor", NULL, HEARTH_OPTION_STRING_LIST, "PATTERN=CPU,...", NULL, NULL, NO_RANGE,
+     EVALUATE | PLAN, "Resources",
+     "leave the experts to the CPU whose tensors' names have a part that the regular expression describes, such as "
+     "\"blk\\.[0-9]\\.ffn_.*_exps=CPU\"; the first pattern that fits a name counts, and other tensors go where their layer "
+     "goes",
+     AT(override_tensor)},
     {"--op-offload", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, (EVALUATE | PLAN) & ~BENCH,
      "Resources",
      "compute prompts on the device with all layers: the weights of those that the CPU keeps, or of their experts, pass "

@@ -186,17 +186,18 @@ static const struct reason {
     {ANY,
      wants_no_device,
      "no --device or --gpu-layers",
-     {AT(device_hot), AT(op_offload), AT(no_op_offload), AT(device_inexact), END}},
+     {AT(device_hot), AT(op_offload), AT(no_op_offload), AT(device_inexact), AT(cpu_moe), AT(n_cpu_moe),
+      AT(override_tensor), END}},
     {ANY,
      has_device_none,
      "--device none leaves everything to the CPU",
      {AT(vram), AT(tensor_split), AT(gpu_layers), AT(device_hot), AT(op_offload), AT(no_op_offload),
-      AT(device_inexact), END}},
+      AT(device_inexact), AT(cpu_moe), AT(n_cpu_moe), AT(override_tensor), END}},
     {ANY,
      has_no_layers,
      "--gpu-layers 0 leaves everything to the CPU",
      {AT(device), AT(vram), AT(tensor_split), AT(device_hot), AT(op_offload), AT(no_op_offload),
-      AT(device_inexact), END}},
+      AT(device_inexact), AT(cpu_moe), AT(n_cpu_moe), AT(override_tensor), END}},
 };
 
 static const struct hearth_option *option_at(const struct hearth_command *cmd, size_t offset)

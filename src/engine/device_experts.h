@@ -32,6 +32,18 @@ struct hearth_expert_rows {
     void *event;                                // of that; NULL: nothing is on its way
 };
 
+// Layers whose experts are the CPU's, whatever room devices have: `is` [n], not 0; the others, and all layers behind, may
+// have some there. Borrowed.
+struct hearth_cpu_experts {
+    const unsigned char *is;
+    int n;
+};
+
+static inline bool hearth_are_cpu_experts(const struct hearth_cpu_experts *c, int layer)
+{
+    return layer < c->n && c->is[layer];
+}
+
 // Bytes that an expert of the layer takes, *largest becoming those of its largest matrix if that is more; 0: devices do
 // not compute its experts.
 uint64_t hearth_device_experts_bytes(const struct hearth_session *s, int layer, uint64_t *largest);

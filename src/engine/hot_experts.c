@@ -262,7 +262,15 @@ static int open_layer(struct hearth_hot_experts *h, int layer, int n, struct hea
     return rc;
 }
 
-static int open_all(struct hearth_hot_experts *h, int n, struct hearth_error *err)
+// Of one expert of the layer; 0: none of them is to be here.
+static uint64_t bytes_of(const struct hearth_session *s, int layer, const struct hearth_cpu_experts *cpu,
+                         uint64_t *largest)
+{
+    return hearth_are_cpu_experts(cpu, layer) ? 0 : hearth_device_experts_bytes(s, layer, largest);
+}
+
+static int open_all(struct hearth_hot_experts *h, const struct hearth_cpu_experts *cpu, int n,
+                    struct hearth_error *err)
 {
     uint64_t largest = 0;
     h->layers = hearth_calloc((size_t)h->end, sizeof *h->layers);
@@ -272,7 +280,7 @@ static int open_all(struct hearth_hot_experts *h, int n, struct hearth_error *er
     for (int k = 0; k < 2 && !rc; k++)
         rc = hearth_expert_rows_open(&h->rows[k], h->a, h->s, err);
     for (int i = h->first; i < h->end && !rc && !hearth_accel_has_failed(h->a); i++) {
-        if (!hearth_device_experts_bytes(h->s, i, &largest))
+        if (!bytes_of(h->s, i, cpu, &largest))
             continue;
         rc = open_layer(h, i, n, err);
         if (rc || hearth_accel_has_failed(h->a)) // its memory is full
@@ -284,14 +292,14 @@ static int open_all(struct hearth_hot_experts *h, int n, struct hearth_error *er
 }
 
 int hearth_hot_experts_open(struct hearth_hot_experts **out, const struct hearth_session *s,
-                            struct hearth_accel *a, bool *works, int first, int end, uint64_t room,
-                            struct hearth_error *err)
+                            struct hearth_accel *a, bool *works, int first, int end,
+                            const struct hearth_cpu_experts *cpu, uint64_t room, struct hearth_error *err)
 {
     const struct hearth_hparams *hp = &s->model->hp;
     uint64_t bytes = 0, largest = 0;
     *out = NULL;
     for (int i = first; i < end; i++)
-        bytes += hearth_device_experts_bytes(s, i, &largest); // of one of each layer
+        bytes += bytes_of(s, i, cpu, &largest); // of one of each layer
     if (!bytes)
         return HEARTH_OK;
     struct hearth_hot_experts *h = hearth_calloc(1, sizeof *h);
@@ -314,7 +322,7 @@ int hearth_hot_experts_open(struct hearth_hot_experts **out, const struct hearth
     const uint64_t most = (uint64_t)hp->n_expert < piece ? (uint64_t)hp->n_expert : piece;
     const int n = (int)(fit < most ? fit : most);
     if (n)
-        return open_all(h, n, err);
+        return open_all(h, cpu, n, err);
     hearth_hot_experts_close(out);
     return HEARTH_OK;
 }

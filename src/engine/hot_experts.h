@@ -48,12 +48,12 @@ struct hearth_hot_experts {
     uint64_t moved;                // experts that came since it was opened
 };
 
-// Of layers [first, end) of a session, the same number of each, as far as `room` bytes of the device's memory go; *out
-// is NULL where there is no room, or no layer whose experts devices can compute. HEARTH_E_IO, HEARTH_E_MEMORY (of the
-// host).
+// Of layers [first, end) of a session but those of `cpu`, the same number of each, as far as `room` bytes of the device's
+// memory go; *out is NULL where there is no room, or no layer whose experts devices can compute. HEARTH_E_IO,
+// HEARTH_E_MEMORY (of the host).
 int hearth_hot_experts_open(struct hearth_hot_experts **out, const struct hearth_session *s,
-                            struct hearth_accel *a, bool *works, int first, int end, uint64_t room,
-                            struct hearth_error *err);
+                            struct hearth_accel *a, bool *works, int first, int end,
+                            const struct hearth_cpu_experts *cpu, uint64_t room, struct hearth_error *err);
 void hearth_hot_experts_close(struct hearth_hot_experts **hot); // this one alone
 
 // Of those that are linked, the one whose layer this is; NULL: none.

@@ -29,8 +29,9 @@ struct hearth_offload_params {
     int n_vrams, n_shares;
     int layers;      // of all devices; the head is one behind the last; or HEARTH_OFFLOAD_ALL
     int hot_percent; // of hot neurons and experts: device_hot_percent of struct hearth_session_params
-    int fail_device; // for tests: which one device.fail_at is of
-    enum hearth_device_prompts prompts; // of a session with one device; with several never
+    struct hearth_cpu_experts cpu_experts; // layers none of whose experts go to a device
+    int fail_device;                       // for tests: which one device.fail_at is of
+    enum hearth_device_prompts prompts;    // of a session with one device; with several never
 };
 
 // A layer's weights as struct hearth_layer has them, and its part of the cache.

@@ -609,10 +609,11 @@ static int hot_share(int percent)
 
 // What is left is for the hot neurons of the layers before all devices', and for hot experts: each device has them of a
 // part of the layers as large as its part of the room.
-static int place_hot(struct hearth_offload *const *devices, int n, int percent, struct hearth_error *err)
+static int place_hot(struct hearth_offload *const *devices, int n, const struct hearth_offload_params *p,
+                     struct hearth_error *err)
 {
     const struct hearth_session *s = devices[0]->s;
-    const int share = hot_share(percent);
+    const int share = hot_share(p->hot_percent);
     double all = 0, before = 0;
     struct hearth_hot *next = NULL;
     struct hearth_hot_experts *next_experts = NULL;
@@ -631,7 +632,7 @@ static int place_hot(struct hearth_offload *const *devices, int n, int percent, 
         rc = hearth_hot_open(&o->hot, s, o->a, &o->works, first, end, room, err);
         if (!rc)
             rc = hearth_hot_experts_open(&o->experts, s, o->a, &o->works, first_experts, end_experts,
-                                         room_of(o), err);
+                                         &p->cpu_experts, room_of(o), err);
         end = first;
         end_experts = first_experts;
         if (o->hot) {
@@ -680,9 +681,9 @@ static uint64_t bytes_for_passing(struct hearth_offload *o, const struct hearth_
     size_t cap;
     return p->prompts == HEARTH_DEVICE_PROMPTS_NEVER
                ? 0
-               : hearth_through_experts_bytes(o->s, p->prompts == HEARTH_DEVICE_PROMPTS_ALWAYS, room,
-                                              bytes_of_attention(o, p, room, &layers), o->largest, &places,
-                                              &cap);
+               : hearth_through_experts_bytes(o->s, p->prompts == HEARTH_DEVICE_PROMPTS_ALWAYS,
+                                              &p->cpu_experts, room, bytes_of_attention(o, p, room, &layers),
+                                              o->largest, &places, &cap);
 }
 
 // Room for experts that pass through the only device in prompts, before attention and hot ones get theirs.
@@ -693,8 +694,8 @@ static int place_passing(struct hearth_offload *o, const struct hearth_offload_p
     if (o->next || p->prompts == HEARTH_DEVICE_PROMPTS_NEVER)
         return HEARTH_OK;
     return hearth_through_experts_open(&o->passing, o->s, o->a, &o->works,
-                                       p->prompts == HEARTH_DEVICE_PROMPTS_ALWAYS, room_of(o),
-                                       bytes_of_attention(o, p, room_of(o), &layers), err);
+                                       p->prompts == HEARTH_DEVICE_PROMPTS_ALWAYS, &p->cpu_experts,
+                                       room_of(o), bytes_of_attention(o, p, room_of(o), &layers), err);
 }
 
 static int place(struct hearth_offload *first, const struct hearth_offload_params *p,
@@ -717,7 +718,7 @@ static int place(struct hearth_offload *first, const struct hearth_offload_param
     if (!rc && first->attention)
         rc = divide_layers(devices, n, p, err);
     if (!rc && uses_hot(p))
-        rc = place_hot(devices, n, p->hot_percent, err);
+        rc = place_hot(devices, n, p, err);
     // What a device has no memory for is another's, or stays with the CPU.
     for (int i = 0; i < n && !rc; i++) {
         struct hearth_error full;

@@ -488,6 +488,10 @@ static int check_params(const struct hearth_model *m, const struct hearth_sessio
     if (p->device_hot_percent < -1 || p->device_hot_percent > 100)
         return hearth_fail_param(err, HEARTH_E_INVALID, "device_hot_percent",
                                  "device_hot_percent must be -1 to 100, not %d", p->device_hot_percent);
+    if (p->n_cpu_experts < 0 || (p->n_cpu_experts && !p->cpu_experts))
+        return hearth_fail_param(err, HEARTH_E_INVALID, "n_cpu_experts",
+                                 "there is no list of %d layers (cpu_experts, n_cpu_experts)",
+                                 p->n_cpu_experts);
     if ((unsigned)p->device_prompts > HEARTH_DEVICE_PROMPTS_NEVER)
         return hearth_fail_param(err, HEARTH_E_INVALID, "device_prompts", "there is no device_prompts %d",
                                  (int)p->device_prompts);
@@ -559,6 +563,7 @@ static struct hearth_offload_params offload_params(const struct hearth_session_p
                                           .n_shares = p->n_device_shares,
                                           .layers = p->device_layers ? p->device_layers : HEARTH_OFFLOAD_ALL,
                                           .hot_percent = p->device_hot_percent,
+                                          .cpu_experts = {p->cpu_experts, p->n_cpu_experts},
                                           .prompts = p->device_prompts};
 }
 

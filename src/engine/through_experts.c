@@ -40,12 +40,12 @@ void hearth_through_experts_begin(struct hearth_through_experts *t, int n_rows)
 
 bool hearth_through_experts_is_on(const struct hearth_through_experts *t, int layer)
 {
-    return t && layer >= t->from && layer < t->end && *t->works;
+    return t && layer >= t->from && layer < t->end && t->passes[layer] && *t->works;
 }
 
 void hearth_through_experts_note(struct hearth_through_experts *t, int layer, uint64_t ns)
 {
-    struct hearth_through_time *time = layer < t->from ? &t->cpu : &t->device;
+    struct hearth_through_time *time = layer < t->from || !t->passes[layer] ? &t->cpu : &t->device;
     time->layers++;
     time->ns += ns;
 }
@@ -235,13 +235,16 @@ static uint64_t bytes_of(const struct hearth_session *s, int first, uint64_t lar
     return 2 * bytes;
 }
 
-uint64_t hearth_through_experts_bytes(const struct hearth_session *s, bool always, uint64_t room,
-                                      uint64_t others, uint64_t largest, int *places, size_t *cap)
+uint64_t hearth_through_experts_bytes(const struct hearth_session *s, bool always,
+                                      const struct hearth_cpu_experts *cpu, uint64_t room, uint64_t others,
+                                      uint64_t largest, int *places, size_t *cap)
 {
     const struct hearth_hparams *hp = &s->model->hp;
     const int first = first_layer(s);
     uint64_t all = 0, most = 0, ignored = 0;
     for (int layer = first; layer < hp->n_layer; layer++) {
+        if (hearth_are_cpu_experts(cpu, layer))
+            continue;
         const uint64_t own = hearth_device_experts_bytes(s, layer, &ignored);
         if (!own && hearth_has_experts(hp, layer))
             return 0;
@@ -301,10 +304,14 @@ static int take_pieces(struct hearth_through_experts *t, struct hearth_error *er
     return hearth_through_pieces_open(&t->pieces, t->a, &t->s->context, longest, most, err);
 }
 
-static int take_all(struct hearth_through_experts *t, size_t cap, struct hearth_error *err)
+static int take_all(struct hearth_through_experts *t, const struct hearth_cpu_experts *cpu, size_t cap,
+                    struct hearth_error *err)
 {
     const size_t places = (size_t)t->places;
     bool there = (t->failed = hearth_calloc(2 * places, sizeof *t->failed)) != NULL;
+    there &= (t->passes = hearth_calloc((size_t)t->end, sizeof *t->passes)) != NULL;
+    for (int layer = t->first; layer < t->end && t->passes; layer++)
+        t->passes[layer] = !hearth_are_cpu_experts(cpu, layer);
     for (int i = 0; i < 2; i++)
         there &= (t->stages[i].experts = hearth_calloc(places, sizeof *t->stages[i].experts)) != NULL;
     int rc = there ? take_pieces(t, err)
@@ -318,14 +325,15 @@ static int take_all(struct hearth_through_experts *t, size_t cap, struct hearth_
 }
 
 int hearth_through_experts_open(struct hearth_through_experts **out, const struct hearth_session *s,
-                                struct hearth_accel *a, bool *works, bool always, uint64_t room,
-                                uint64_t others, struct hearth_error *err)
+                                struct hearth_accel *a, bool *works, bool always,
+                                const struct hearth_cpu_experts *cpu, uint64_t room, uint64_t others,
+                                struct hearth_error *err)
 {
     int places;
     size_t cap;
     *out = NULL;
-    if (!hearth_through_experts_bytes(s, always, room, others, hearth_accel_describe(a)->largest, &places,
-                                      &cap))
+    if (!hearth_through_experts_bytes(s, always, cpu, room, others, hearth_accel_describe(a)->largest,
+                                      &places, &cap))
         return HEARTH_OK;
     struct hearth_through_experts *t = *out = hearth_calloc(1, sizeof *t);
     if (!t)
@@ -339,7 +347,7 @@ int hearth_through_experts_open(struct hearth_through_experts **out, const struc
                                          .from = s->model->hp.n_layer,
                                          .places = places};
     hearth_through_choice_init(&t->choice);
-    const int rc = take_all(t, cap, err);
+    const int rc = take_all(t, cpu, cap, err);
     if (rc || hearth_accel_has_failed(a)) // its memory is full
         hearth_through_experts_close(out);
     return rc;
@@ -358,5 +366,6 @@ void hearth_through_experts_close(struct hearth_through_experts **through)
     }
     hearth_through_pieces_close(&t->pieces);
     free(t->failed);
+    free(t->passes);
     free(t);
 }

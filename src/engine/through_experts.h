@@ -41,6 +41,7 @@ struct hearth_through_experts {
     bool *works;    // the device does
     bool always;    // whatever it takes
     int first, end; // layers with experts
+    bool *passes;   // [end] whether the layer's experts may pass
     int places;     // of a stage
     struct hearth_through_pieces pieces;
     struct hearth_through_experts_stage stages[2];
@@ -58,16 +59,19 @@ struct hearth_through_experts {
 };
 
 // Bytes of a device's memory that it takes, of `room` that it shares with hot experts and `others`, of so many bytes; 0:
-// there is no room for it, or no need, or the device cannot compute all layers' experts. always: if there is room at all,
+// there is no room for it, or no need, or the device cannot compute all layers' experts. Layers of `cpu` have none pass,
+// and count as if there were none. always: if there is room at all,
 // and not for all experts; else it takes half of it at most, and the device is not to have room for three fourths of them
 // beside the others. largest: as of one piece of the memory. *places: of a stage; *cap: rows of it.
-uint64_t hearth_through_experts_bytes(const struct hearth_session *s, bool always, uint64_t room,
-                                      uint64_t others, uint64_t largest, int *places, size_t *cap);
+uint64_t hearth_through_experts_bytes(const struct hearth_session *s, bool always,
+                                      const struct hearth_cpu_experts *cpu, uint64_t room, uint64_t others,
+                                      uint64_t largest, int *places, size_t *cap);
 
 // *out is NULL where there is no room, as above, or the device has failed. HEARTH_E_MEMORY (of the host).
 int hearth_through_experts_open(struct hearth_through_experts **out, const struct hearth_session *s,
-                                struct hearth_accel *a, bool *works, bool always, uint64_t room,
-                                uint64_t others, struct hearth_error *err);
+                                struct hearth_accel *a, bool *works, bool always,
+                                const struct hearth_cpu_experts *cpu, uint64_t room, uint64_t others,
+                                struct hearth_error *err);
 void hearth_through_experts_close(struct hearth_through_experts **through);
 
 // ---- evaluations

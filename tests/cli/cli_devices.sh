@@ -55,6 +55,14 @@ run 2 run "$model" -p "$prompt" --device 0 --device-hot 101
 err_has "must be a whole number from -1 to 100"
 run 2 run "$model" -p "$prompt" --device 0 --vram 6
 err_has "that would be bytes; did you mean 6G or 6M?"
+run 0 run "$model" -p "$prompt" -n 1 -cmoe -ncmoe 2 -ot exps=CPU
+err_has "without effect here: --cpu-moe, --n-cpu-moe, --override-tensor (no --device or --gpu-layers)"
+for pattern in exps =CPU exps= "" "a=CPU,"; do
+    run 2 run "$model" -p "$prompt" -ot "$pattern"
+    err_has ': give PATTERN=CPU, such as "exps=CPU"'
+done
+run 2 run "$model" -p "$prompt" -ot 'blk\.(0|1=CPU'
+err_has "--override-tensor blk\.(0|1=CPU: the pattern cannot be used: a ( has no )"
 run 2 run "$model" -p "$prompt" -ngl 3 --op-offload -nopo
 err_has "--op-offload and --no-op-offload exclude each other"
 run 1 run "$model" -p "$prompt" --device "no such device"
@@ -176,6 +184,46 @@ rows_with 0
 if [ "$rows" != 0 ] || [ "$half_rows" = 0 ] || [ "$half_rows" -ge "$all_rows" ]; then
     fail "--device-hot 0, 50, 100: $rows, $half_rows, $all_rows rows of experts on the device"
 fi
+
+# ---- experts that are the CPU's
+of_model() { # OPTION...: what the device has then, in $tmp/json
+    run 0 run "$experts" -p "$prompt" -n 12 --temp 0 --device 0 --vram 64M -nopo --stats json "$@"
+    same "$tmp/out" "$tmp/want_experts"
+    tail -n 1 "$tmp/err" >"$tmp/json"
+    n_experts=$(json "$tmp/json" device/experts)
+}
+of_model
+all_experts=$n_experts
+of_model --n-cpu-moe 1
+one_less=$n_experts
+[ "$one_less" -gt 0 ] && [ "$one_less" -lt "$all_experts" ] || fail "--n-cpu-moe 1: $one_less of $all_experts experts"
+of_model -ot 'blk\.0\.ffn_.*_exps\.=CPU'
+[ "$n_experts" = "$one_less" ] || fail "-ot for layer 0: $n_experts experts, not $one_less"
+err_lacks "without effect"
+of_model -ot 'blk\.[1-9]\d*\.ffn_(up|down|gate)_exps=CUDA0,exps=CPU'
+[ "$n_experts" = "$one_less" ] || fail "-ot for layers but 0: $n_experts experts, not $one_less"
+err_has "without effect here: --override-tensor blk\.[1-9]\d*\.ffn_(up|down|gate)_exps=CUDA0 (no tensor is bound to a device;"
+for options in --cpu-moe "-cmoe" "--n-cpu-moe 999" "-ot exps=CPU" '-ot \.ffn_.*_exps\.=CPU' '-ot .ffn_.*_exps.=CPU' '-ot \.ffn_(up|down|gate)_exps=CPU'; do
+    # shellcheck disable=SC2086
+    of_model $options
+    [ "$n_experts" = 0 ] || fail "$options leaves $n_experts experts to the device"
+    [ "$(json "$tmp/json" device/attention)" -gt 0 ] || fail "$options leaves attention to the CPU"
+    err_lacks "without effect"
+    # shellcheck disable=SC2086
+    run 0 run "$experts" -p "$prompt" -n 12 --temp 0 --device 0 --vram 120K -ub 8 --op-offload $options --stats json
+    same "$tmp/out" "$tmp/want_experts"
+    tail -n 1 "$tmp/err" >"$tmp/json"
+    [ "$(json "$tmp/json" device/through)" = 0 ] || fail "$options has experts pass"
+done
+of_model -ot 'ffn_(up|gate)_exps=CPU'
+[ "$n_experts" = "$all_experts" ] || fail "a part of each expert is the CPU's: $n_experts experts"
+err_has "without effect here: --override-tensor ffn_(up|gate)_exps=CPU for experts of layer 0, and maybe others"
+of_model -ot 'ffn_.*=CPU'
+[ "$n_experts" = 0 ] || fail "ffn_.*=CPU: $n_experts experts"
+err_has "without effect here: --override-tensor ffn_.*=CPU, but for experts (other tensors go where their layer goes;"
+run 0 run "$model" -p "$prompt" -n 12 --temp 0 --device 0 --cpu-moe
+same "$tmp/out" "$tmp/want"
+err_has "without effect here: --cpu-moe, --n-cpu-moe, --override-tensor (the model has no experts)"
 
 # ---- plans: what run has there; the machine may be another one
 for vram in 1K 200K 300K 1G; do

@@ -111,7 +111,7 @@ same "$tmp/out" "$tmp/want"
 run 0 run "$model" --n_predict 6 --temp=0 --no_mmap --prompt "$prompt"
 same "$tmp/out" "$tmp/want"
 err_has "without effect here: --no-mmap"
-every=(--override-tensor x --split-mode none --tensor-split 1 --main-gpu 0 --threads-batch 2 --cpu-mask 1 --cpu-range 0-1 --cpu-strict 1
+every=(--override-tensor exps=CPU --split-mode none --tensor-split 1 --main-gpu 0 --threads-batch 2 --cpu-mask 1 --cpu-range 0-1 --cpu-strict 1
     --cpu-mask-batch 1 --cpu-range-batch 0-1 --cpu-strict-batch 1 --prio-batch 0 --poll-batch 0 --numa isolate)
 run 0 run "$model" -p "$prompt" -n 1 "${every[@]}"
 err_has "--poll-batch, --numa"

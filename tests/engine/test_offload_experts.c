@@ -283,14 +283,70 @@ static void test_shares(void **state)
     close_opened(&o);
 }
 
+// Layers whose experts are to be the CPU's have none there, nor does anything pass for them; others have.
+static void test_cpu_experts(void **state)
+{
+    (void)state;
+    need_device();
+    static const unsigned char some[] = {1, 0};
+    unsigned char all[64];
+    memset(all, 1, sizeof all);
+    const char *path = keep(make("tiny-qwen3-moe"));
+    struct way way = {.n_threads = 1};
+    float *want = evaluate_alone(path, &way);
+    way.device = "0";
+    for (int prompts = HEARTH_DEVICE_PROMPTS_AUTO; prompts <= HEARTH_DEVICE_PROMPTS_NEVER; prompts++) {
+        way.device_prompts = (enum hearth_device_prompts)prompts;
+        for (int room = 0; room < 3; room++) {
+            way.vram = room == 0 ? 0 : room == 1 ? 3 << 20 : 6 << 20;
+            way.cpu_experts = some;
+            way.n_cpu_experts = 2;
+            struct opened o = open_way(path, &way);
+            const struct hearth_offload *d = o.session->offload;
+            for (int i = 0; d->experts && i < d->experts->end; i++)
+                assert_int_equal(d->experts->layers[i].n != 0, i != 0);
+            for (int i = 0; d->passing && i < d->passing->end; i++)
+                assert_int_equal(d->passing->passes[i], i != 0);
+            assert_true(d->experts || d->passing);
+            if (d->experts)
+                hold_share(&o, HEARTH_SHARE_ALL);
+            check_logits(&o, want, "a layer's experts are the CPU's");
+            assert_true(device_stats_of(&o).works);
+            const uint64_t rows = device_stats_of(&o).expert_rows, most = all_rows(o.model);
+            assert_true(rows < most);
+            if (way.vram == 0)
+                assert_int_equal(rows, most / moe_layers(o.model) * (moe_layers(o.model) - 1));
+            close_opened(&o);
+
+            way.cpu_experts = all;
+            way.n_cpu_experts = 64;
+            o = open_way(path, &way);
+            assert_true(!o.session->offload->experts && !o.session->offload->passing);
+            assert_true(device_stats_of(&o).attention > 0 && device_stats_of(&o).head);
+            check_logits(&o, want, "all experts are the CPU's");
+            assert_int_equal(device_stats_of(&o).expert_rows, 0);
+            close_opened(&o);
+        }
+    }
+    struct hearth_session_params params = session_params_of(&way);
+    params.cpu_experts = NULL;
+    struct opened o;
+    open_model_of(&o, path, &way);
+    assert_int_equal(hearth_session_open(&o.session, o.model, &params, &err), HEARTH_E_INVALID);
+    hearth_model_close(&o.model);
+    free(want);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),    cmocka_unit_test(test_streams),      cmocka_unit_test(test_moves),
-        cmocka_unit_test(test_failing),   cmocka_unit_test(test_failing_open), cmocka_unit_test(test_room),
-        cmocka_unit_test(test_by_neuron), cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_golden),       cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_moves),        cmocka_unit_test(test_failing),
+        cmocka_unit_test(test_failing_open), cmocka_unit_test(test_room),
+        cmocka_unit_test(test_by_neuron),    cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_cpu_experts),
     };
     return cmocka_run_group_tests(tests, make_folder, leave_devices);
 }

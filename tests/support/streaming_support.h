@@ -38,6 +38,8 @@ struct way {
     int n_vrams, n_shares;
     enum hearth_device_prompts device_prompts;
     enum hearth_kv_type type_k, type_v;
+    const unsigned char *cpu_experts; // [n_cpu_experts] layers whose experts no device has
+    int n_cpu_experts;
 };
 
 struct opened {
@@ -115,6 +117,8 @@ static inline struct hearth_session_params session_params_of(const struct way *w
     session.device_prompts = way->device_prompts;
     session.type_k = way->type_k;
     session.type_v = way->type_v;
+    session.cpu_experts = way->cpu_experts;
+    session.n_cpu_experts = way->n_cpu_experts;
     if (way->threshold != 0.0f)
         session.predict_threshold = way->threshold;
     return session;
