@@ -74,7 +74,7 @@ size_t hearth_accel_group_of(enum hearth_accel_kernel kernel)
     case HEARTH_ACCEL_##family##_8_32:                                                                       \
     case HEARTH_ACCEL_##family##_4_16:                                                                       \
     case HEARTH_ACCEL_##family##_8_16
-        FORMS(matrix) : return 256;
+        FORMS(matrix) : FORMS(one) : return 256;
         FORMS(step) : return 128;
 #undef FORMS
     default:

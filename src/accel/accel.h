@@ -30,6 +30,8 @@ struct hearth_accel_info {
     bool exact;
     // It has units for products of matrices of integers, and prompts' kernels for them (kernels/matrix.cl).
     bool has_matrix_units;
+    // Products with one token are faster by kernels of their own (kernels/one.cl), as was found when it was opened.
+    bool has_one;
     // Where it is on the PCI bus: 1 + domain << 16 | bus << 8 | device << 3 | function; 0: not known.
     uint64_t place;
     int index; // the back end's own number
@@ -53,7 +55,7 @@ struct hearth_accel_memory {
 #define HEARTH_ACCEL_MOST_ITEMS 256
 
 #define HEARTH_ACCEL_FORM(X, name)                                                                           \
-    X(step_##name) X(prompt_##name) X(clusters_##name) X(columns_##name) X(matrix_##name)
+    X(step_##name) X(prompt_##name) X(clusters_##name) X(columns_##name) X(matrix_##name) X(one_##name)
 // clang-format off
 #define HEARTH_ACCEL_KERNELS(X)                                                                              \
     HEARTH_ACCEL_FORM(X, 4_32h) HEARTH_ACCEL_FORM(X, 8_32h) HEARTH_ACCEL_FORM(X, 4_32)                       \

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An open device, and which ones a text means: for accel.c, lists.c, choose.c, weight.c and tests alone.
+// An open device, and which ones a text means: for accel.c, lists.c, choose.c, speed.c, weight.c and
+// tests alone.
 #ifndef HEARTH_ACCEL_INSIDES_H
 #define HEARTH_ACCEL_INSIDES_H
 
@@ -40,6 +41,9 @@ bool hearth_accel_list_run(struct hearth_accel *a, enum hearth_accel_kernel kern
 bool hearth_accel_list_copy(struct hearth_accel *a, void *to, size_t to_at, void *from, size_t from_at,
                             size_t n);
 void hearth_accel_forget_lists(struct hearth_accel *a);
+
+// Whether it has_one: times a product both ways (speed.c). Takes a millisecond, and up to 72 MiB of its memory until then.
+void hearth_accel_compare_one(struct hearth_accel *a);
 
 // Those of a list of n that "all" means, [HEARTH_ACCEL_MOST]; returns how many.
 int hearth_accel_all(int *numbers, const struct hearth_accel_info *list, int n);

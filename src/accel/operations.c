@@ -10,8 +10,9 @@
 #define GROUP    HEARTH_ACCEL_GROUP
 #define RUN(...) HEARTH_ACCEL_RUN(__VA_ARGS__)
 
-// Rows of a STEP product that a group has, tokens that it takes together (kernels/products.cl, matrix.cl).
+// Rows of a STEP product that a group has, tokens that it takes together (kernels/products.cl, one.cl, matrix.cl).
 #define STEP_ROWS     16
+#define ONE_ROWS      16
 #define PLAIN_ROWS    4
 #define STEP_TOKENS   HEARTH_ACCEL_STEP_TILE
 #define PROMPT_TOKENS 8
@@ -151,7 +152,7 @@ void hearth_accel_quantize(struct hearth_accel *a, const struct hearth_accel_mem
 
 // ---- products
 
-enum family { STEP, PROMPT, CLUSTERS, COLUMNS, MATRIX };
+enum family { STEP, PROMPT, CLUSTERS, COLUMNS, MATRIX, ONE };
 
 // The kernel of a family for the form of a weight's units: they stand side by side in the list.
 static enum hearth_accel_kernel kernel_of(const struct hearth_accel_form *f, enum family family)
@@ -190,6 +191,13 @@ static void run_plain(struct hearth_accel *a, const struct product *p, int i)
         I(n_out), I(p->n_tiles), M(mask), I(p->mask != NULL), M(list), I(p->tiles != NULL), I(p->adds));
 }
 
+static enum family family_of(const struct hearth_accel_info *device, const struct product *p)
+{
+    if (p->is_prompt)
+        return device->has_matrix_units ? MATRIX : PROMPT;
+    return device->has_one && !p->tiles && p->n_tiles == 1 ? ONE : STEP;
+}
+
 static void run_product(struct hearth_accel *a, const struct product *p)
 {
     const struct hearth_accel_weight *w = p->outputs[0].w;
@@ -199,10 +207,13 @@ static void run_product(struct hearth_accel *a, const struct product *p)
             run_plain(a, p, i);
         return;
     }
-    const bool matrix = p->is_prompt && hearth_accel_describe(a)->has_matrix_units;
-    const enum family family = matrix ? MATRIX : p->is_prompt ? PROMPT : STEP;
-    const size_t each = matrix ? MATRIX_ROWS : p->is_prompt ? GROUP : STEP_ROWS;
-    const size_t most = matrix ? MATRIX_TOKENS : p->is_prompt ? PROMPT_TOKENS : STEP_TOKENS;
+    // Rows and tokens of a group.
+    static const size_t each_of[] = {
+        [STEP] = STEP_ROWS, [ONE] = ONE_ROWS, [PROMPT] = GROUP, [MATRIX] = MATRIX_ROWS};
+    static const size_t most_of[] = {
+        [STEP] = STEP_TOKENS, [ONE] = 1, [PROMPT] = PROMPT_TOKENS, [MATRIX] = MATRIX_TOKENS};
+    const enum family family = family_of(hearth_accel_describe(a), p);
+    const size_t each = each_of[family], most = most_of[family];
     const struct hearth_accel_memory *mask = p->mask ? p->mask : &none, *list = p->tiles ? p->tiles : &none;
     static const struct hearth_accel_weight no_weight;
     struct hearth_accel_output o[HEARTH_ACCEL_TOGETHER];

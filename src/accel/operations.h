@@ -218,6 +218,8 @@ void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache
 
 // Compares small cases of each operation with the C reference. HEARTH_E_UNSUPPORTED: the device gives other bits.
 int hearth_operations_check(struct hearth_accel *a, struct hearth_error *err);
+// The same of products with one token alone. False: they are wrong, or the device failed.
+bool hearth_operations_check_one(struct hearth_accel *a);
 // Does a small list several times. False: something else came of it than of one by one, or the device failed.
 bool hearth_operations_check_lists(struct hearth_accel *a);
 

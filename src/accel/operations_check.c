@@ -734,13 +734,31 @@ int hearth_operations_check(struct hearth_accel *a, struct hearth_error *err)
     return rc;
 }
 
+bool hearth_operations_check_one(struct hearth_accel *a)
+{
+    static const uint32_t types[] = {HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q4_K,
+                                     HEARTH_TYPE_Q5_K, HEARTH_TYPE_Q2_K, HEARTH_TYPE_Q6_K};
+    struct hearth_error err;
+    struct hearth_check *c = hearth_calloc(1, sizeof *c);
+    if (!c)
+        return false;
+    hearth_check_begin(c, a, 2);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        hearth_check_product(c, types[i], 768, 19, 1, false);
+    hearth_check_product(c, HEARTH_TYPE_Q4_0, 8608, 5, 1, false);
+    const int rc = hearth_check_end(c, &err);
+    free(c);
+    return !rc;
+}
+
 bool hearth_operations_check_lists(struct hearth_accel *a)
 {
     enum { N = 70, TIMES = 4 }; // one by one, recorded, and twice more
     float there[N] = {0}, got[N] = {0};
     for (int i = 0; i < N; i++)
         there[i] = (float)(i + 1);
-    struct hearth_accel_memory x = hearth_accel_alloc(a, sizeof there), y = hearth_accel_alloc(a, sizeof there);
+    struct hearth_accel_memory x = hearth_accel_alloc(a, sizeof there),
+                               y = hearth_accel_alloc(a, sizeof there);
     hearth_accel_write(a, &x, 0, there, sizeof there);
     for (int time = 0; time < TIMES; time++) { // x doubles, in two steps that must follow one another
         hearth_accel_begin_list(a);

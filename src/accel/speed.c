@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-// How fast a device is: a product, timed.
+// How fast a device is, and which kernels of its are faster: a product, timed.
+#include <math.h>
+
+#include "accel/insides.h"
 #include "accel/operations.h"
 #include "base/os.h"
 
@@ -48,4 +51,33 @@ double hearth_accel_speed(struct hearth_accel *a)
     hearth_accel_free(a, &acts);
     hearth_accel_free(a, &out);
     return hearth_accel_has_failed(a) ? 0 : speed;
+}
+
+// ---- which kernels steps of one token have
+
+// Of weights, as many as no cache has, where the device has memory for so many.
+#define COMPARED    ((uint64_t)72 << 20)
+#define OF_MEMORY   256
+#define COMPARISONS 4
+
+void hearth_accel_compare_one(struct hearth_accel *a)
+{
+    const uint64_t most = a->info.memory / OF_MEMORY < COMPARED ? a->info.memory / OF_MEMORY : COMPARED;
+    const size_t rows = (size_t)(most / hearth_accel_weight_bytes(HEARTH_TYPE_Q4_0, WIDTH, 1)) + 1;
+    struct hearth_accel_weight w = {0};
+    struct hearth_error err;
+    struct hearth_accel_memory acts = hearth_accel_alloc(a, hearth_acts_bytes(WIDTH)),
+                               out = hearth_accel_alloc(a, rows * sizeof(float));
+    double best[2] = {HUGE_VAL, HUGE_VAL};
+    // Whatever numbers lie there: they take as long as others.
+    if (!hearth_accel_weight_begin(a, &w, HEARTH_TYPE_Q4_0, WIDTH, rows, &err))
+        for (int i = 0; i < 2 * COMPARISONS; i++) {
+            a->info.has_one = i % 2;
+            const double ns = time_of(a, &w, &out, (struct hearth_accel_input){&acts, &acts}, 1);
+            best[i % 2] = i >= 2 && ns < best[i % 2] ? ns : best[i % 2]; // its first run may take longer
+        }
+    hearth_accel_weight_close(a, &w);
+    hearth_accel_free(a, &acts);
+    hearth_accel_free(a, &out);
+    a->info.has_one = !hearth_accel_take(a, NULL) && best[1] < best[0];
 }

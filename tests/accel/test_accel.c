@@ -75,6 +75,30 @@ static void test_products(void **state)
     finish(c);
 }
 
+// Steps with one token by kernels of their own: more units than local memory has of a token, and fewer than lanes.
+static void test_one(void **state)
+{
+    (void)state;
+    struct hearth_check *c = begin(8);
+    c->a->info.has_one = true;
+    for (uint32_t type = 0; type < HEARTH_TYPE_END; type++) {
+        if (!hearth_accel_weight_bytes(type, 512, 1))
+            continue;
+        hearth_check_product(c, type, 256, 1, 1, false);
+        hearth_check_product(c, type, 2304, 67, 1, false);
+        hearth_check_product(c, type, 17152, 17, 1, false);
+        if (c->differs[0])
+            fail_msg("%s", c->differs);
+    }
+    hearth_check_product(c, HEARTH_TYPE_Q8_0, 96, 9, 1, false);
+    hearth_check_product(c, HEARTH_TYPE_Q4_0, 8192 + 32, 9, 1, false);
+    hearth_check_product(c, HEARTH_TYPE_Q4_0, 2080, 9, 3, false); // more tokens: the other kernels
+    hearth_check_products(
+        c, (const uint32_t[]){HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q8_0}, 512,
+        (const size_t[]){130, 8, 67, 1}, 1, false);
+    finish(c);
+}
+
 // Experts: tokens of several matrices together, more of one than a group takes.
 static void test_products_of(void **state)
 {
@@ -476,11 +500,11 @@ static void test_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products), cmocka_unit_test(test_products_of), cmocka_unit_test(test_down),
-        cmocka_unit_test(test_rows),     cmocka_unit_test(test_attention),   cmocka_unit_test(test_common),
-        cmocka_unit_test(test_choosing), cmocka_unit_test(test_failures),    cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_places),   cmocka_unit_test(test_all),         cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_no_lists),
+        cmocka_unit_test(test_products), cmocka_unit_test(test_one),      cmocka_unit_test(test_products_of),
+        cmocka_unit_test(test_down),     cmocka_unit_test(test_rows),     cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_common),   cmocka_unit_test(test_choosing), cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_pieces),   cmocka_unit_test(test_places),   cmocka_unit_test(test_all),
+        cmocka_unit_test(test_lists),    cmocka_unit_test(test_no_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

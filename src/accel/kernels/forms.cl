@@ -8,6 +8,11 @@
         STEP_MEMORY(bits, unit)                                      \
         step_body(chunk, lane, PRODUCT_VALUES, bits, unit, is_half); \
     }                                                                \
+    KERNEL_OF(ONE_GROUP) one_##name(PRODUCT_ARGS)                    \
+    {                                                                \
+        ONE_MEMORY(unit)                                             \
+        one_body(whole, lane, PRODUCT_VALUES, bits, unit, is_half);  \
+    }                                                                \
     KERNEL prompt_##name(PRODUCT_ARGS)                               \
     {                                                                \
         prompt_body(PRODUCT_VALUES, bits, unit, is_half);            \

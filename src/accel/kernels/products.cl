@@ -89,9 +89,9 @@ INLINE void load_token(struct part *x, struct token t, int u, const int unit, in
         x->sum /= -128;
 }
 
-INLINE int dot_plane(const uint *w, const int bits, const int unit, const uint *x)
+// `sum` and the product of a unit's integers with a plane of the token's.
+INLINE int dot_plane(int sum, const uint *w, const int bits, const int unit, const uint *x)
 {
-    int sum = 0;
     if (bits == 8) {
         UNROLL for (int i = 0; i < unit / 4; i++)
             sum = dot4(w[i], x[i], sum);
@@ -108,9 +108,9 @@ INLINE int dot_plane(const uint *w, const int bits, const int unit, const uint *
 INLINE float add_unit(float acc, const uint *w, const int bits, const int unit, float scale, float minimum, int has_min,
                       int base, const struct part *x, int planes)
 {
-    int dot = dot_plane(w, bits, unit, x->hi);
+    int dot = dot_plane(0, w, bits, unit, x->hi);
     if (planes == 2)
-        dot = 128 * dot + dot_plane(w, bits, unit, x->lo);
+        dot = dot_plane(128 * dot, w, bits, unit, x->lo);
     dot += base * x->sum;
     acc = fma(scale * x->d, (float)dot, acc);
     return has_min ? fma(-(minimum * x->d), (float)x->sum, acc) : acc;
