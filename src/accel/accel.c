@@ -65,6 +65,7 @@ size_t hearth_accel_group_of(enum hearth_accel_kernel kernel)
     case HEARTH_ACCEL_attend:
     case HEARTH_ACCEL_attend_blocks:
     case HEARTH_ACCEL_attend_rows:
+    case HEARTH_ACCEL_attend_rows_any:
         return 256;
 // Kernels of a family, for all forms.
 #define FORMS(family)                                                                                        \

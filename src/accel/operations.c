@@ -389,20 +389,29 @@ void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache
 {
     const float scale = how->cap > 0.0f ? 2.0f * (how->scale / how->cap) : how->scale;
     const size_t per = c->n_heads / c->n_heads_kv, together = per < QUERIES ? per : QUERIES;
+    const bool blocks = format_of(c->type_k) == FORMAT_BLOCKS;
     const bool rows_together = is_prompt && n_ranges == 1 && c->dim % 16 == 0 && c->dim <= ROWS_DIM &&
-                               c->dim == c->dim_v && format_of(c->type_k) == FORMAT_F16 &&
-                               format_of(c->type_v) == FORMAT_F16;
-    if (rows_together) {
+                               c->dim_v % 16 == 0 && c->dim_v <= ROWS_DIM;
+    if (blocks)
+        hearth_accel_quantize(a, acts, q, c->dim, n_rows * c->n_heads);
+    if (rows_together && c->dim == c->dim_v && format_of(c->type_k) == FORMAT_F16 &&
+        format_of(c->type_v) == FORMAT_F16) {
         RUN(a, HEARTH_ACCEL_attend_rows, c->n_heads_kv * groups(per, together),
             groups(n_rows, QUERIES / together), 1, M(out), M(q), M(&c->pages), M(places.rows),
             M(places.pages), M(sinks->n ? &sinks->q : &none), I(sinks->n != 0), I(c->n_heads),
             I(c->n_heads_kv), I(c->dim), I(how->window), I(how->chunked), F(scale), F(how->cap), I(n_rows));
         return;
     }
-    const bool blocks = format_of(c->type_k) == FORMAT_BLOCKS;
+    if (rows_together) {
+        RUN(a, HEARTH_ACCEL_attend_rows_any, c->n_heads_kv * groups(per, together),
+            groups(n_rows, QUERIES / together), 1, M(out), M(q), M(&c->pages), M(places.rows),
+            M(places.pages), M(sinks->n ? &sinks->q : &none), I(sinks->n != 0), I(c->n_heads),
+            I(c->n_heads_kv), I(c->dim), I(how->window), I(how->chunked), F(scale), F(how->cap), I(n_rows),
+            I(c->dim_v), I(format_of(c->type_k)), I(format_of(c->type_v)), M(blocks ? acts : &none),
+            I(hearth_acts_padded(c->dim)), I(hearth_acts_bytes(c->dim)));
+        return;
+    }
     const bool plain = !blocks && format_of(c->type_v) != FORMAT_BLOCKS;
-    if (blocks)
-        hearth_accel_quantize(a, acts, q, c->dim, n_rows * c->n_heads);
     RUN(a, plain ? HEARTH_ACCEL_attend : HEARTH_ACCEL_attend_blocks, c->n_heads, n_rows, n_ranges,
         M(n_ranges > 1 ? shares : out), M(q), M(&c->pages), M(places.rows), M(places.pages),
         M(sinks->n ? &sinks->q : &none), I(sinks->n != 0), I(c->n_heads), I(c->n_heads_kv), I(c->dim),

@@ -705,6 +705,8 @@ int hearth_operations_check(struct hearth_accel *a, struct hearth_error *err)
         {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 4, 2, 64, 70, 3, 138, false, false, 64, true, 0, true, 30.0f},
         {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 4, 2, 96, 0, 2, 130, false, false, 0, false, 64, false, 0.0f},
         {HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q8_0, 4, 2, 64, 0, 2, 130, false, false, 64, true, 0, false, 0.0f},
+        {HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q8_0, 2, 1, 160, 0, 2, 70, false, false, 0, false, 0, false, 0.0f},
+        {HEARTH_TYPE_F16, HEARTH_TYPE_Q8_0, 3, 1, 96, 70, 7, 130, true, false, 0, false, 0, false, 30.0f},
     };
     struct hearth_check *c = hearth_calloc(1, sizeof *c);
     if (!c)

@@ -260,6 +260,23 @@ static void test_attention(void **state)
                                                                     .split = kind == 1,
                                                                     .sinks = kind == 2,
                                                                     .n_rot = i ? 32 : 0});
+    // Formats of which a prompt's queries have pages together, too: heads that share keys and values, windows, caps, values
+    // of another length, several ranges.
+    static const uint32_t formats[] = {HEARTH_TYPE_F32, HEARTH_TYPE_F16, HEARTH_TYPE_Q8_0};
+    static const size_t lengths[] = {32, 64, 96, 128};
+    for (int i = 0; i < 9 * (is_thorough() ? 8 : 1); i++)
+        hearth_check_attend(c, &(struct hearth_check_attention){.type_k = formats[i % 3],
+                                                                .type_v = formats[i / 3 % 3],
+                                                                .n_heads = shared[i % 5][0],
+                                                                .n_heads_kv = shared[i % 5][1],
+                                                                .dim = lengths[(i + i / 9) % 4],
+                                                                .dim_v = i % 2 ? lengths[i / 2 % 4] : 0,
+                                                                .window = i % 4 == 1 ? 70 : 0,
+                                                                .chunked = i % 8 == 1,
+                                                                .cap = i % 7 == 3 ? 2.5f : 0.0f,
+                                                                .n_rows = 1 + (size_t)i % 5 * 9,
+                                                                .pos = i % 10 == 7 ? 1000 : 40 * (i % 4),
+                                                                .sinks = i % 6 == 2});
     // Values that are shorter or longer than keys, windows that do not move, scores with a cap; at once and apart.
     for (int i = 0; i < 8; i++)
         hearth_check_attend(c, &(struct hearth_check_attention){.type_k = HEARTH_TYPE_F16,

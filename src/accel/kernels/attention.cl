@@ -488,12 +488,19 @@ KERNEL combine(__global float *out, const __global float *shares, const __global
 // A group has up to QUERIES queries of one key/value head: all heads that share it, of rows that follow one another. A page
 // comes to local memory once for all of them. While scores are computed an item has one of the page's positions and
 // four queries, while values are summed two elements of four queries; the largest score and the sum of a query are those
-// of 16 items, a lane each. Keys and values are F16, a head has at most ROWS_DIM elements, a multiple of 16.
+// of 16 items, a lane each. A head has at most ROWS_DIM elements, a multiple of 16. attend_rows() is for keys and values
+// of F16, which lie in local memory side by side as they are; attend_rows_any() for those of any formats: there keys come
+// first, as blocks or as numbers, then values in their place, as numbers.
 
 #define QUERIES    16
 #define ROWS_DIM   128
-#define KEY_WORDS  (ROWS_DIM / 2 + 4) // so that items read keys from different banks
-#define SCORE_ROWS (QUERIES + 4)
+// So that items read keys from different banks: of F16, as numbers, as blocks.
+#define KEY_WORDS   (ROWS_DIM / 2 + 4)
+#define KEY_FLOATS  (ROWS_DIM + 4)
+#define ROW_BLOCKS  (ROWS_DIM / BLOCK)
+#define BLOCK_WORDS (BLOCK / 4)
+#define KEY_BLOCKS  (ROW_BLOCKS * BLOCK_WORDS + ROW_BLOCKS + 1)
+#define SCORE_ROWS  (QUERIES + 4)
 
 enum { NOTHING, COPY, MERGE };
 
@@ -554,17 +561,141 @@ INLINE void score_four(float *score, const __local uint *key, const __local floa
         score[c] = sum_of(acc[c]);
 }
 
-// Groups: key/value heads times the parts of those that share one, rows that go together.
-KERNEL_OF(ATTEND_GROUP) attend_rows(__global float *out, const __global float *queries, const __global uchar *pages_at,
-                                    const __global int *places, const __global int *pages, const __global float *sinks,
-                                    int has_sinks, int n_heads, int n_heads_kv, int dim, int window, int chunked,
-                                    float scale, float cap, int n_rows)
+// The same with a key that is there as numbers.
+INLINE void score_four_plain(float *score, const __local float *key, const __local float *q, int dim)
 {
-    __local uint keys[TILE * KEY_WORDS] __attribute__((aligned(16)));
-    __local uint values[TILE * ROWS_DIM / 2] __attribute__((aligned(16)));
-    __local float q[QUERIES * ROWS_DIM], scores[TILE * SCORE_ROWS], lane[ATTEND_GROUP], inverse[QUERIES];
-    SUMS(range)
-    SUMS(all)
+    float acc[4][LANES];
+    UNROLL for (int c = 0; c < 4; c++)
+        UNROLL for (int l = 0; l < LANES; l++)
+            acc[c][l] = 0.0f;
+    for (int i = 0; i < dim; i += LANES)
+        UNROLL for (int l = 0; l < LANES; l++)
+            UNROLL for (int c = 0; c < 4; c++)
+                acc[c][l] = fma(key[i + l], q[c * ROWS_DIM + i + l], acc[c][l]);
+    UNROLL for (int c = 0; c < 4; c++)
+        score[c] = sum_of(acc[c]);
+}
+
+// Queries as activations, in the place of numbers.
+INLINE struct query blocks_in(__local float *q)
+{
+    struct query b;
+    b.plain = q;
+    b.hi = (__local uint *)q;
+    b.lo = b.hi + QUERIES * ROWS_DIM / 4;
+    b.d = (__local float *)(b.lo + QUERIES * ROWS_DIM / 4);
+    return b;
+}
+
+// The same with a key in blocks: their bytes, then their scales.
+INLINE void score_four_blocks(float *score, const __local uint *key, struct query q, int four, int dim)
+{
+    const __local float *scales = (const __local float *)(key + ROW_BLOCKS * BLOCK_WORDS);
+    float acc[4][LANES];
+    UNROLL for (int c = 0; c < 4; c++)
+        UNROLL for (int l = 0; l < LANES; l++)
+            acc[c][l] = 0.0f;
+    UNROLL for (int l = 0; l < ROW_BLOCKS; l++) {
+        if (l * BLOCK < dim) {
+            UNROLL for (int c = 0; c < 4; c++) {
+                const __local uint *hi = q.hi + (four + c) * (ROWS_DIM / 4) + l * BLOCK_WORDS;
+                const __local uint *lo = q.lo + (four + c) * (ROWS_DIM / 4) + l * BLOCK_WORDS;
+                int high = 0, low = 0;
+                UNROLL for (int i = 0; i < BLOCK_WORDS; i++) {
+                    high = dot4(key[l * BLOCK_WORDS + i], hi[i], high);
+                    low = dot4(key[l * BLOCK_WORDS + i], lo[i], low);
+                }
+                acc[c][l] = fma(scales[l] * q.d[(four + c) * ROW_BLOCKS + l], (float)(128 * high + low), 0.0f);
+            }
+        }
+    }
+    UNROLL for (int c = 0; c < 4; c++)
+        score[c] = sum_of(acc[c]);
+}
+
+// A page's rows of numbers, `stride` floats from one another.
+INLINE void load_plain(__local float *to, int stride, const __global uchar *page, int dim, int format)
+{
+    const __global uint4 *from = (const __global uint4 *)page;
+    const int each = format ? 8 : 4;
+    for (int i = ITEM; i < TILE * dim / each; i += ATTEND_GROUP) {
+        __local float *at = to + i * each / dim * stride + i * each % dim;
+        const uint4 x = from[i];
+        const uint words[4] = {x.x, x.y, x.z, x.w};
+        UNROLL for (int k = 0; k < 4; k++) {
+            if (format) {
+                at[2 * k] = half_of_bits(words[k]);
+                at[2 * k + 1] = half_of_bits(words[k] >> 16);
+            } else {
+                at[k] = as_float(words[k]);
+            }
+        }
+    }
+}
+
+// A page's keys in blocks.
+INLINE void load_blocks(__local uint *to, const __global uchar *page, int dim)
+{
+    const int words = dim / 4;
+    for (int i = ITEM; i < TILE * words; i += ATTEND_GROUP) {
+        const int row = i / words, word = i % words, block = word / BLOCK_WORDS, at = word % BLOCK_WORDS;
+        const __global ushort *from =
+            (const __global ushort *)(page + (row * (dim / BLOCK) + block) * BLOCK_BYTES);
+        __local uint *key = to + row * KEY_BLOCKS;
+        key[word] = (uint)from[1 + 2 * at] | (uint)from[2 + 2 * at] << 16;
+        if (at == 0)
+            key[ROW_BLOCKS * BLOCK_WORDS + block] = as_uint(half_of_bits(from[0]));
+    }
+}
+
+// A page's values in blocks, as numbers.
+INLINE void decode_blocks(__local float *to, const __global uchar *page, int dim)
+{
+    for (int i = ITEM; i < TILE * dim / 2; i += ATTEND_GROUP) {
+        const __global ushort *from = (const __global ushort *)(page + i / (BLOCK / 2) * BLOCK_BYTES);
+        const uint two = from[1 + i % (BLOCK / 2)];
+        const float d = half_of_bits(from[0]);
+        to[2 * i] = d * (float)(char)(two & 255u);
+        to[2 * i + 1] = d * (float)(char)(two >> 8);
+    }
+}
+
+// What a group has in local memory.
+struct rows_memory {
+    __local uint *keys, *values;                // the same memory, where formats are any
+    __local float *q, *scores, *lane, *inverse; // [QUERIES][ROWS_DIM], [TILE][SCORE_ROWS], [ATTEND_GROUP], [QUERIES]
+    struct sums range, all;
+};
+
+#define ROWS_ARGS                                                                                                      \
+    __global float *out, const __global float *queries, const __global uchar *pages_at, const __global int *places,   \
+        const __global int *pages, const __global float *sinks, int has_sinks, int n_heads, int n_heads_kv, int dim,  \
+        int window, int chunked, float scale, float cap, int n_rows
+#define ROWS_ARGS_GIVEN                                                                                                \
+    out, queries, pages_at, places, pages, sinks, has_sinks, n_heads, n_heads_kv, dim, window, chunked, scale, cap,    \
+        n_rows
+#define ROWS_MEMORY                                                                                                    \
+    __local float q_memory[QUERIES * ROWS_DIM], score_memory[TILE * SCORE_ROWS], lane_memory[ATTEND_GROUP],            \
+        inverse_memory[QUERIES];                                                                                       \
+    SUMS(range)                                                                                                        \
+    SUMS(all)                                                                                                          \
+    struct rows_memory m;                                                                                              \
+    m.q = q_memory;                                                                                                    \
+    m.scores = score_memory;                                                                                           \
+    m.lane = lane_memory;                                                                                              \
+    m.inverse = inverse_memory;                                                                                        \
+    m.range = range;                                                                                                   \
+    m.all = all;
+
+// any: formats are any, and values may have another length than keys; else both are F16.
+INLINE void attend_rows_body(struct rows_memory m, ROWS_ARGS, int dim_v, int format_k, int format_v,
+                             const __global uchar *acts, int padded, int acts_bytes, const int any)
+{
+    __local uint *keys = m.keys, *values = m.values;
+    __local float *q = m.q, *scores = m.scores, *lane = m.lane, *inverse = m.inverse;
+    const struct sums range = m.range, all = m.all;
+    const struct query blocks = blocks_in(q);
+    const int in_blocks = any && format_k == BLOCKS;
     const int per = n_heads / n_heads_kv, together = per < QUERIES ? per : QUERIES, rows = QUERIES / together;
     const int parts = (per + together - 1) / together, kv = (int)get_group_id(0) / parts;
     const int before = (int)get_group_id(0) % parts * together, first_head = kv * per + before;
@@ -581,7 +712,17 @@ KERNEL_OF(ATTEND_GROUP) attend_rows(__global float *out, const __global float *q
     UNROLL for (int c = 0; c < 4; c++)
         UNROLL for (int i = 0; i < 2; i++)
             range_out[c][i] = all_out[c][i] = 0.0f;
-    for (int i = ITEM; i < QUERIES * dim; i += ATTEND_GROUP) {
+    for (int i = ITEM; i < QUERIES * (dim / 4) && in_blocks; i += ATTEND_GROUP) {
+        const int s = i / (dim / 4), row = s / together, head = s % together, word = i % (dim / 4);
+        const int is = row < rows_here && head < heads;
+        const size_t query = is ? (size_t)(first_row + row) * (size_t)n_heads + (size_t)(first_head + head) : 0;
+        const struct token t = token_of(acts + query * (size_t)acts_bytes, padded);
+        blocks.hi[s * (ROWS_DIM / 4) + word] = is ? t.hi[word] : 0u;
+        blocks.lo[s * (ROWS_DIM / 4) + word] = is ? t.lo[word] : 0u;
+        if (word % BLOCK_WORDS == 0)
+            blocks.d[s * ROW_BLOCKS + word / BLOCK_WORDS] = is ? t.d[word / BLOCK_WORDS] : 0.0f;
+    }
+    for (int i = ITEM; i < QUERIES * dim && !in_blocks; i += ATTEND_GROUP) {
         const int s = i / dim, row = s / together, head = s % together;
         q[s * ROWS_DIM + i % dim] =
             row < rows_here && head < heads
@@ -603,21 +744,37 @@ KERNEL_OF(ATTEND_GROUP) attend_rows(__global float *out, const __global float *q
         }
         const int is_own = own_there && own_row >= begin_row && own_row < end_row;
         for (int tile = first_tile; tile <= last_tile; tile++) {
-            const size_t row_words = (size_t)dim / 2;
-            const __global uint4 *page =
-                (const __global uint4 *)(pages_at + ((size_t)pages[base + tile] * (size_t)n_heads_kv + (size_t)kv) *
-                                                        TILE * 2 * row_words * sizeof(uint));
+            const size_t row_k = row_bytes(dim, any ? format_k : 1), row_v = row_bytes(dim_v, any ? format_v : 1);
+            const __global uchar *page_keys =
+                pages_at + ((size_t)pages[base + tile] * (size_t)n_heads_kv + (size_t)kv) * TILE * (row_k + row_v);
+            const __global uchar *page_values = page_keys + TILE * row_k;
             SYNC; // what was there is used
-            for (int i = ITEM; i < TILE * dim / 8; i += ATTEND_GROUP) {
-                *(__local uint4 *)(keys + i / (dim / 8) * KEY_WORDS + i % (dim / 8) * 4) = page[i];
-                *(__local uint4 *)(values + i * 4) = page[TILE * dim / 8 + i];
+            if (!any) {
+                for (int i = ITEM; i < TILE * dim / 8; i += ATTEND_GROUP) {
+                    *(__local uint4 *)(keys + i / (dim / 8) * KEY_WORDS + i % (dim / 8) * 4) =
+                        ((const __global uint4 *)page_keys)[i];
+                    *(__local uint4 *)(values + i * 4) = ((const __global uint4 *)page_values)[i];
+                }
+            } else if (in_blocks) {
+                load_blocks(keys, page_keys, dim);
+            } else {
+                load_plain((__local float *)keys, KEY_FLOATS, page_keys, dim, format_k);
             }
             SYNC;
             float score[4];
-            score_four(score, keys + element * KEY_WORDS, q + four * ROWS_DIM, dim);
+            if (!any)
+                score_four(score, keys + element * KEY_WORDS, q + four * ROWS_DIM, dim);
+            else if (in_blocks)
+                score_four_blocks(score, keys + element * KEY_BLOCKS, blocks, four, dim);
+            else
+                score_four_plain(score, (const __local float *)keys + element * KEY_FLOATS, q + four * ROWS_DIM, dim);
             UNROLL for (int c = 0; c < 4; c++)
                 scores[element * SCORE_ROWS + four + c] = scaled(score[c], scale, cap);
             SYNC;
+            if (any && format_v == BLOCKS) // keys are used
+                decode_blocks((__local float *)values, page_values, dim_v);
+            else if (any)
+                load_plain((__local float *)values, dim_v, page_values, dim_v, format_v);
             // Positions [from, end) of the page are the query's; lane l has each 16th of them.
             const int start = tile * TILE, from = oldest > start ? oldest - start : 0;
             const int end = !is_own || tile > pos / TILE || tile < oldest / TILE ? from
@@ -653,14 +810,16 @@ KERNEL_OF(ATTEND_GROUP) attend_rows(__global float *out, const __global float *q
                 }
             }
             SYNC;
-            if (element >= dim / 2)
+            if (element >= dim_v / 2)
                 continue;
             float acc[4][2];
             UNROLL for (int c = 0; c < 4; c++)
                 acc[c][0] = acc[c][1] = 0.0f;
             UNROLL_8 for (int i = 0; i < TILE; i++) {
-                const uint two = values[i * (dim / 2) + element];
-                const float low = half_of_bits(two), high = half_of_bits(two >> 16);
+                const int at = i * (dim_v / 2) + element;
+                const uint two = any ? 0u : values[at];
+                const float low = any ? ((const __local float *)values)[2 * at] : half_of_bits(two);
+                const float high = any ? ((const __local float *)values)[2 * at + 1] : half_of_bits(two >> 16);
                 UNROLL for (int c = 0; c < 4; c++) {
                     const float by = scores[i * SCORE_ROWS + four + c];
                     if (by != 0.0f) {
@@ -685,11 +844,32 @@ KERNEL_OF(ATTEND_GROUP) attend_rows(__global float *out, const __global float *q
     SYNC;
     UNROLL for (int c = 0; c < 4; c++) {
         const int row = (four + c) / together, head = (four + c) % together;
-        if (row < rows_here && head < heads && element < dim / 2) {
+        if (row < rows_here && head < heads && element < dim_v / 2) {
             __global float *to =
-                out + ((size_t)(first_row + row) * (size_t)n_heads + (size_t)(first_head + head)) * (size_t)dim;
+                out + ((size_t)(first_row + row) * (size_t)n_heads + (size_t)(first_head + head)) * (size_t)dim_v;
             to[2 * element] = all_out[c][0] * inverse[four + c];
             to[2 * element + 1] = all_out[c][1] * inverse[four + c];
         }
     }
+}
+
+// Groups: key/value heads times the parts of those that share one, rows that go together.
+KERNEL_OF(ATTEND_GROUP) attend_rows(ROWS_ARGS)
+{
+    __local uint keys[TILE * KEY_WORDS] __attribute__((aligned(16)));
+    __local uint values[TILE * ROWS_DIM / 2] __attribute__((aligned(16)));
+    ROWS_MEMORY
+    m.keys = keys;
+    m.values = values;
+    attend_rows_body(m, ROWS_ARGS_GIVEN, dim, 1, 1, 0, 0, 0, 0);
+}
+
+// acts: the queries as activations, where keys are in blocks.
+KERNEL_OF(ATTEND_GROUP) attend_rows_any(ROWS_ARGS, int dim_v, int format_k, int format_v, const __global uchar *acts,
+                                        int padded, int acts_bytes)
+{
+    __local uint tile[TILE * KEY_FLOATS] __attribute__((aligned(16)));
+    ROWS_MEMORY
+    m.keys = m.values = tile;
+    attend_rows_body(m, ROWS_ARGS_GIVEN, dim_v, format_k, format_v, acts, padded, acts_bytes, 1);
 }
