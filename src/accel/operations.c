@@ -325,6 +325,13 @@ void hearth_accel_activate(struct hearth_accel *a, const struct hearth_accel_mem
         I(up != NULL), M(mask ? mask : &none), I(mask != NULL));
 }
 
+void hearth_accel_xielu(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                        const struct hearth_accel_xielu *by, size_t n, size_t n_rows)
+{
+    RUN(a, HEARTH_ACCEL_xielu, groups(n, GROUP), n_rows, 1, M(x), I(n), F(by->a), F(by->n), F(by->b),
+        F(by->eps));
+}
+
 void hearth_accel_activate_quantize(struct hearth_accel *a, const struct hearth_accel_memory *gate,
                                     const struct hearth_accel_memory *up,
                                     const struct hearth_accel_memory *acts, enum hearth_activation act,
@@ -399,7 +406,8 @@ void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache
         RUN(a, HEARTH_ACCEL_attend_rows, c->n_heads_kv * groups(per, together),
             groups(n_rows, QUERIES / together), 1, M(out), M(q), M(&c->pages), M(places.rows),
             M(places.pages), M(sinks->n ? &sinks->q : &none), I(sinks->n != 0), I(c->n_heads),
-            I(c->n_heads_kv), I(c->dim), I(how->window), I(how->chunked), F(scale), F(how->cap), I(n_rows));
+            I(c->n_heads_kv), I(c->dim), I(how->window), I(how->chunked), F(scale), F(how->cap), I(n_rows),
+            M(how->slopes ? how->slopes : &none), I(how->slopes != NULL));
         return;
     }
     if (rows_together) {
@@ -407,7 +415,8 @@ void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache
             groups(n_rows, QUERIES / together), 1, M(out), M(q), M(&c->pages), M(places.rows),
             M(places.pages), M(sinks->n ? &sinks->q : &none), I(sinks->n != 0), I(c->n_heads),
             I(c->n_heads_kv), I(c->dim), I(how->window), I(how->chunked), F(scale), F(how->cap), I(n_rows),
-            I(c->dim_v), I(format_of(c->type_k)), I(format_of(c->type_v)), M(blocks ? acts : &none),
+            M(how->slopes ? how->slopes : &none), I(how->slopes != NULL), I(c->dim_v),
+            I(format_of(c->type_k)), I(format_of(c->type_v)), M(blocks ? acts : &none),
             I(hearth_acts_padded(c->dim)), I(hearth_acts_bytes(c->dim)));
         return;
     }
@@ -417,7 +426,8 @@ void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache
         M(sinks->n ? &sinks->q : &none), I(sinks->n != 0), I(c->n_heads), I(c->n_heads_kv), I(c->dim),
         I(c->dim_v), I(format_of(c->type_k)), I(format_of(c->type_v)), I(how->window), I(how->chunked),
         F(scale), F(how->cap), I(n_ranges), M(blocks ? acts : &none), I(hearth_acts_padded(c->dim)),
-        I(hearth_acts_bytes(c->dim)), I(is_prompt));
+        I(hearth_acts_bytes(c->dim)), I(is_prompt), M(how->slopes ? how->slopes : &none),
+        I(how->slopes != NULL));
     if (n_ranges > 1)
         RUN(a, HEARTH_ACCEL_combine, c->n_heads, n_rows, 1, M(out), M(shares),
             M(sinks->n ? &sinks->q : &none), I(sinks->n != 0), I(c->n_heads), I(c->dim_v), I(n_ranges));

@@ -150,7 +150,13 @@ void hearth_accel_clusters(struct hearth_accel *a, const struct hearth_accel_mem
 void hearth_accel_activate(struct hearth_accel *a, const struct hearth_accel_memory *gate,
                            const struct hearth_accel_memory *up, const struct hearth_accel_memory *mask,
                            enum hearth_activation act, size_t n, size_t n_rows);
-// The same without a mask, and acts = the quantised rows.
+// x = xIELU of x, by these numbers: x * (a x + b) above 0, else (exp(min(x, eps)) - 1 - x) * n + b x
+struct hearth_accel_xielu {
+    float a, n, b, eps;
+};
+void hearth_accel_xielu(struct hearth_accel *a, const struct hearth_accel_memory *x,
+                        const struct hearth_accel_xielu *by, size_t n, size_t n_rows);
+// activate() without a mask, and acts = the quantised rows.
 void hearth_accel_activate_quantize(struct hearth_accel *a, const struct hearth_accel_memory *gate,
                                     const struct hearth_accel_memory *up,
                                     const struct hearth_accel_memory *acts, enum hearth_activation act,
@@ -192,9 +198,10 @@ struct hearth_accel_rotation {
 };
 // What a query attends to, and what becomes of its scores.
 struct hearth_accel_attention {
-    size_t window;    // positions, itself with them; 0: all before it
-    bool chunked;     // those since the last multiple of `window` instead
-    float scale, cap; // cap above 0: scaled scores x become cap * tanh(x / cap)
+    size_t window;                            // positions, itself with them; 0: all before it
+    bool chunked;                             // those since the last multiple of `window` instead
+    float scale, cap;                         // cap above 0: scaled scores x become cap * tanh(x / cap)
+    const struct hearth_accel_memory *slopes; // [heads] of what distance adds to scores (ALiBi), or NULL
 };
 // Rotates queries q and keys k [n_rows x heads x dim], then stores keys and values; `copy` from this byte on
 // [n_rows x heads x head bytes] gets what is stored.

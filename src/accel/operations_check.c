@@ -461,11 +461,30 @@ static void check_quantized(struct hearth_check *c, enum hearth_activation act, 
     }
 }
 
+static const float special[] = {-0.0f, 1e-41f, -90.0f, 90.0f, -13.3f, 13.3f, -87.31f, 88.71f, 7.5f, -7.5f};
+
+static void check_xielu(struct hearth_check *c, size_t n, size_t n_rows)
+{
+    const struct hearth_accel_xielu by = {0.81f, 0.9f, 0.5f, -1e-6f};
+    begin_case(c);
+    float *x = numbers(c, n * n_rows);
+    if (!x)
+        return;
+    for (size_t i = 0; i < n * n_rows && i < sizeof special / sizeof *special; i++)
+        x[i] = special[i];
+    const struct hearth_accel_memory *there = place(c, x, n * n_rows * sizeof *x);
+    hearth_accel_xielu(c->a, there, &by, n, n_rows);
+    for (size_t i = 0; i < n * n_rows; i++) {
+        const float v = x[i], cut = v < by.eps ? v : by.eps;
+        x[i] = v > 0 ? v * fmaf(by.a, v, by.b) : fmaf(hearth_exp(cut) - 1.0f - v, by.n, by.b * v);
+    }
+    compare(c, "xIELU", there, x, n * n_rows);
+}
+
 void hearth_check_activations(struct hearth_check *c, size_t n, size_t n_rows)
 {
-    static const float special[] = {-0.0f, 1e-41f,  -90.0f, 90.0f, -13.3f,
-                                    13.3f, -87.31f, 88.71f, 7.5f,  -7.5f};
     const size_t count = n * n_rows;
+    check_xielu(c, n, n_rows);
     for (int act = 0; act < HEARTH_ACTS_END; act++) {
         begin_case(c);
         float *gate = numbers(c, count), *up = numbers(c, count), *alone = take(c, count * sizeof *alone);
@@ -509,6 +528,7 @@ struct head {
     const uint8_t *keys, *values; // of all positions
     const void *q;                // as the keys' format wants it
     size_t row_k, row_v;
+    float slope;
 };
 
 struct sum {
@@ -553,7 +573,10 @@ static void attend_row(struct hearth_check *c, const struct hearth_check_attenti
             c->c.activate(scores, (size_t)(end - from), HEARTH_ACT_SIGMOID);
         for (int i = 0; i < end - from && capped; i++)
             scores[i] = fmaf(2.0f * x->cap, scores[i], -x->cap);
-        part.max = c->c.softmax_tile(scores, (size_t)(end - from), capped ? 1.0f : 0.125f, &part.sum);
+        for (int i = 0; i < end - from && x->bent; i++)
+            scores[i] = fmaf(h->slope, (float)(from + i - pos), 0.125f * scores[i]);
+        part.max =
+            c->c.softmax_tile(scores, (size_t)(end - from), capped || x->bent ? 1.0f : 0.125f, &part.sum);
         memset(part.out, 0, x->dim_v * sizeof *part.out);
         if (sums_decoded)
             c->c.prompt_t[x->type_v](part.out, x->dim_v, h->values + (size_t)from * h->row_v, h->row_v, 0,
@@ -626,7 +649,8 @@ void hearth_check_attend(struct hearth_check *c, const struct hearth_check_atten
     const bool blocks = hearth_type_info(x->type_k)->unit_elems != 0;
     const size_t acts_bytes = blocks ? hearth_acts_bytes(x->dim) : 0;
     uint8_t *acts = take(c, acts_bytes + 64);
-    float *sinks = numbers(c, x->n_heads), *turns = numbers(c, x->n_rows * x->n_rot + 1);
+    float *sinks = numbers(c, x->n_heads), *slopes = numbers(c, x->n_heads),
+          *turns = numbers(c, x->n_rows * x->n_rot + 1);
     int32_t *places = take(c, x->n_rows * 2 * sizeof *places),
             *numbers_of = take(c, n_pages * sizeof *numbers_of);
     if (c->no_memory)
@@ -646,8 +670,12 @@ void hearth_check_attend(struct hearth_check *c, const struct hearth_check_atten
         for (size_t i = 0; i < x->n_heads; i++) {
             const size_t g = i / (x->n_heads / x->n_heads_kv);
             const float *query = q + r * width + i * x->dim, *sink = x->sinks ? &sinks[i] : NULL;
-            const struct head h = {keys + g * length * row_k, values + g * length * row_v,
-                                   blocks ? (const void *)acts : query, row_k, row_v};
+            const struct head h = {keys + g * length * row_k,
+                                   values + g * length * row_v,
+                                   blocks ? (const void *)acts : query,
+                                   row_k,
+                                   row_v,
+                                   slopes[i]};
             if (blocks)
                 c->c.quantize_acts(acts, query, x->dim);
             attend_row(c, x, &h, x->pos + (int)r, false, sink, right + r * width_v + i * x->dim_v, work);
@@ -661,7 +689,9 @@ void hearth_check_attend(struct hearth_check *c, const struct hearth_check_atten
                                              .n_heads_kv = x->n_heads_kv,
                                              .dim = x->dim,
                                              .dim_v = x->dim_v};
-    const struct hearth_accel_attention how = {x->window, x->chunked, 0.125f, x->cap};
+    const struct hearth_accel_memory *slopes_there = place(c, slopes, x->n_heads * sizeof *slopes);
+    const struct hearth_accel_attention how = {x->window, x->chunked, 0.125f, x->cap,
+                                               x->bent ? slopes_there : NULL};
     const struct hearth_accel_places at = {place(c, places, x->n_rows * 2 * sizeof *places),
                                            place(c, numbers_of, n_pages * sizeof *numbers_of)};
     struct hearth_accel_weight sink =
@@ -699,14 +729,88 @@ int hearth_operations_check(struct hearth_accel *a, struct hearth_error *err)
     static const uint32_t types[] = {HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q4_K, HEARTH_TYPE_Q5_K,
                                      HEARTH_TYPE_Q2_K, HEARTH_TYPE_Q6_K, HEARTH_TYPE_F16};
     static const struct hearth_check_attention attention[] = {
-        {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 4, 2, 128, 0, 3, 40, false, false, 128, true, 0, false, 0.0f},
-        {HEARTH_TYPE_F32, HEARTH_TYPE_F16, 2, 1, 80, 70, 2, 190, true, false, 40, false, 0, false, 0.0f},
-        {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 2, 2, 32, 0, 1, 2100, true, true, 0, false, 0, false, 0.0f},
-        {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 4, 2, 64, 70, 3, 138, false, false, 64, true, 0, true, 30.0f},
-        {HEARTH_TYPE_F16, HEARTH_TYPE_F16, 4, 2, 96, 0, 2, 130, false, false, 0, false, 64, false, 0.0f},
-        {HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q8_0, 4, 2, 64, 0, 2, 130, false, false, 64, true, 0, false, 0.0f},
-        {HEARTH_TYPE_Q8_0, HEARTH_TYPE_Q8_0, 2, 1, 160, 0, 2, 70, false, false, 0, false, 0, false, 0.0f},
-        {HEARTH_TYPE_F16, HEARTH_TYPE_Q8_0, 3, 1, 96, 70, 7, 130, true, false, 0, false, 0, false, 30.0f},
+        {.type_k = HEARTH_TYPE_F16,
+         .type_v = HEARTH_TYPE_F16,
+         .n_heads = 4,
+         .n_heads_kv = 2,
+         .dim = 128,
+         .n_rows = 3,
+         .pos = 40,
+         .n_rot = 128,
+         .neox = true},
+        {.type_k = HEARTH_TYPE_F32,
+         .type_v = HEARTH_TYPE_F16,
+         .n_heads = 2,
+         .n_heads_kv = 1,
+         .dim = 80,
+         .window = 70,
+         .n_rows = 2,
+         .pos = 190,
+         .sinks = true,
+         .n_rot = 40},
+        {.type_k = HEARTH_TYPE_F16,
+         .type_v = HEARTH_TYPE_F16,
+         .n_heads = 2,
+         .n_heads_kv = 2,
+         .dim = 32,
+         .n_rows = 1,
+         .pos = 2100,
+         .sinks = true,
+         .split = true},
+        {.type_k = HEARTH_TYPE_F16,
+         .type_v = HEARTH_TYPE_F16,
+         .n_heads = 4,
+         .n_heads_kv = 2,
+         .dim = 64,
+         .window = 70,
+         .n_rows = 3,
+         .pos = 138,
+         .n_rot = 64,
+         .neox = true,
+         .chunked = true,
+         .cap = 30.0f},
+        {.type_k = HEARTH_TYPE_F16,
+         .type_v = HEARTH_TYPE_F16,
+         .n_heads = 4,
+         .n_heads_kv = 2,
+         .dim = 96,
+         .n_rows = 2,
+         .pos = 130,
+         .dim_v = 64},
+        {.type_k = HEARTH_TYPE_Q8_0,
+         .type_v = HEARTH_TYPE_Q8_0,
+         .n_heads = 4,
+         .n_heads_kv = 2,
+         .dim = 64,
+         .n_rows = 2,
+         .pos = 130,
+         .n_rot = 64,
+         .neox = true},
+        {.type_k = HEARTH_TYPE_Q8_0,
+         .type_v = HEARTH_TYPE_Q8_0,
+         .n_heads = 2,
+         .n_heads_kv = 1,
+         .dim = 160,
+         .n_rows = 2,
+         .pos = 70},
+        {.type_k = HEARTH_TYPE_F16,
+         .type_v = HEARTH_TYPE_Q8_0,
+         .n_heads = 3,
+         .n_heads_kv = 1,
+         .dim = 96,
+         .window = 70,
+         .n_rows = 7,
+         .pos = 130,
+         .sinks = true,
+         .cap = 30.0f},
+        {.type_k = HEARTH_TYPE_F16,
+         .type_v = HEARTH_TYPE_F16,
+         .n_heads = 4,
+         .n_heads_kv = 2,
+         .dim = 64,
+         .n_rows = 3,
+         .pos = 138,
+         .bent = true},
     };
     struct hearth_check *c = hearth_calloc(1, sizeof *c);
     if (!c)

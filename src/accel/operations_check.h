@@ -50,6 +50,7 @@ struct hearth_check_attention {
     size_t dim_v; // 0: dim
     bool chunked;
     float cap; // 0: none
+    bool bent; // by distance
 };
 void hearth_check_attend(struct hearth_check *c, const struct hearth_check_attention *x);
 

@@ -532,17 +532,15 @@ static int group_of(const struct hearth_hparams *hp, int n_head, int n_head_kv)
     return group;
 }
 
-// How fast each head's scores fall with the distance: 2^(-b (h + 1) / p) for the first p heads, the largest power of two that
-// there are, then by odd numbers half as fast.
-static void fill_slopes(struct hearth_attention_work *w)
+void hearth_attention_slopes(const struct hearth_hparams *hp, float *slopes)
 {
-    const int n = w->c->hp->n_head;
+    const int n = hp->n_head;
     int p = 1;
     while (2 * p <= n)
         p *= 2;
     for (int h = 0; h < n; h++) {
         const double share = h < p ? (double)(h + 1) / p : (double)(2 * (h - p) + 1) / (2 * p);
-        w->slopes[h] = (float)exp2(-(double)w->c->hp->alibi * share);
+        slopes[h] = (float)exp2(-(double)hp->alibi * share);
     }
 }
 
@@ -563,7 +561,7 @@ void hearth_attention(struct hearth_attention_work *w, struct hearth_rows rows, 
                     .scale = w->c->hp->attn_scale};
     j.n_blocks = cut_blocks(&j);
     if (w->c->hp->alibi > 0)
-        fill_slopes(w);
+        hearth_attention_slopes(w->c->hp, w->slopes);
     if (rows.phase == HEARTH_PHASE_STEP)
         for (int i = 0; i < rows.n; i++) {
             const int reach = last_of(&j, rows.first + i) / (HEARTH_KV_TILE * HEARTH_ATTN_RANGE) + 1;

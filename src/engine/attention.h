@@ -49,4 +49,8 @@ void hearth_attention_lay_out(struct hearth_attention_work *w, int max_rows, int
 // Causal attention of work.q over the KV cache into work.out, for these rows.
 void hearth_attention(struct hearth_attention_work *w, struct hearth_rows rows, int layer);
 
+// How fast each head's scores fall with the distance, to slopes [heads]: 2^(-b (h + 1) / p) for the first p heads, the
+// largest power of two that there are, then by odd numbers half as fast.
+void hearth_attention_slopes(const struct hearth_hparams *hp, float *slopes);
+
 #endif

@@ -200,7 +200,7 @@ static void send_rows(struct hearth_offload *o, struct hearth_offload_rows *rows
         o->growth[i] = hearth_heads_growth(hp, s->batch.rows[first + i].pos);
     if (hp->q_growth != 0.0f)
         hearth_accel_write(o->a, &rows->growth, 0, o->growth, count * f32);
-    if (hp->positions == HEARTH_POS_LEARNED)
+    if (!hearth_has_rotation(hp))
         return;
     hearth_accel_write(o->a, &rows->cos_sin, 0, hearth_row_of(s->work.cos_sin, first, hp->n_rot),
                        count * (size_t)hp->n_rot * f32);

@@ -81,6 +81,7 @@ struct hearth_offload {
     struct hearth_accel_memory h, acts, k, v, out, gate, up, mask, fc1, inner, parts, shares, pages;
     struct hearth_accel_memory q_acts; // queries as activations, where keys are in blocks
     struct hearth_accel_memory ones;   // weights of norms that have none
+    struct hearth_accel_memory slopes; // of heads' scores, where these fall with the distance
     struct hearth_accel_memory
         seen[2]; // steps' inputs of two feed-forward parts, where predictors look at them
     struct hearth_accel_memory head_h, head_acts, logits;
@@ -130,6 +131,11 @@ void hearth_offload_close(struct hearth_offload **offload); // all of them
 // Bytes that are taken of a device's memory where nobody says how many: nine tenths of what is unused there; of a
 // device that shares the system's memory at most half of `ram`, which others can still take of that.
 uint64_t hearth_offload_vram(const struct hearth_accel_info *device, uint64_t unused, uint64_t ram);
+// What may be used of device i's memory, where somebody says; else 0.
+uint64_t hearth_offload_given_vram(const struct hearth_offload_params *params, int i);
+// Of each device's memory, to its `vram`. The session's budget is claimed by now. Two that are one device share what is
+// unused there, and those that share the system's memory what is free of that.
+void hearth_offload_choose_vram(struct hearth_offload *first, const struct hearth_offload_params *params);
 
 // ---- evaluations (offload.c); o: the first device
 

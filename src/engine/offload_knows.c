@@ -9,14 +9,13 @@ static bool knows_model(const struct hearth_session *s)
     const bool knows_adding =
         hp->normed_scale == 0.0f && !hp->streams.n && !hp->n_embd_layer && hp->post_norm_eps == hp->norm_eps;
     const bool knows_attention = !hearth_values_in_keys(hp) && !hp->chooser.block && !hp->blender.n_layers &&
-                                 !hp->n_borrowing && hp->positions != HEARTH_POS_NONE && hp->alibi == 0.0f &&
+                                 !hp->n_borrowing && !(hp->alibi > 0.0f && hp->score_cap > 0.0f) &&
                                  !hp->gates_softplus && !hp->recurrence.beside;
     const bool knows_cache = hearth_accel_knows_cache(s->kv.type_k, (size_t)hp->head_dim) &&
                              hearth_accel_knows_cache(s->kv.type_k, (size_t)hp->head_dim_window) &&
                              hearth_accel_knows_cache(s->kv.type_v, (size_t)hp->value_dim) &&
                              hearth_accel_knows_cache(s->kv.type_v, (size_t)hp->value_dim_window);
-    return knows_adding && knows_attention && knows_cache && !(hp->n_expert && hp->parallel) &&
-           !(s->model->xielu && !hp->n_expert);
+    return knows_adding && knows_attention && knows_cache && !(hp->n_expert && hp->parallel);
 }
 
 bool hearth_offload_knows(const struct hearth_session *s, int layer)

@@ -229,7 +229,8 @@ static void attend(struct hearth_offload *o, const struct hearth_offload_rows *r
     // A step's ranges are divided among groups; of a prompt there are groups enough.
     const size_t ranges = rows->is_prompt ? 1 : rows->ranges;
     const struct hearth_accel_attention how = {(size_t)hearth_window_of(hp, layer), hp->chunked,
-                                               hp->attn_scale, hp->score_cap};
+                                               hp->attn_scale, hp->score_cap,
+                                               hp->alibi > 0.0f ? &o->slopes : NULL};
     hearth_accel_attend(o->a, &l->cache, &o->out, &rows->q,
                         (struct hearth_accel_places){&rows->places, &o->pages}, W(l, attn_sinks), &how,
                         rows->is_prompt, ranges, &o->shares, &o->q_acts, (size_t)rows->n);
@@ -319,10 +320,16 @@ static void compute_gates(struct hearth_offload *o, const struct hearth_offload_
     if (gated)
         hearth_accel_add_bias(o->a, &o->up, W(l, ffn_up_b), n);
     const struct hearth_accel_weight *inner = W(l, ffn_inner_norm);
-    if (mask || inner->n)
+    const struct hearth_xielu *xielu = o->s->model->xielu && !gated ? &o->s->model->xielu[layer] : NULL;
+    if (xielu)
+        hearth_accel_xielu(o->a, &o->gate,
+                           &(struct hearth_accel_xielu){xielu->a, xielu->n, xielu->b, xielu->eps}, n_ff, n);
+    else if (mask || inner->n)
         hearth_accel_activate(o->a, &o->gate, gated ? &o->up : NULL, mask, hp->activation, n_ff, n);
     if (inner->n)
         hearth_accel_norm_quantize(o->a, &o->gate, &o->acts, &o->gate, inner, NULL, false, hp->norm_eps, n);
+    else if (xielu)
+        quantize(o, &o->gate, n_ff, rows);
     else if (!mask)
         hearth_accel_activate_quantize(o->a, &o->gate, gated ? &o->up : NULL, &o->acts, hp->activation, n_ff,
                                        n);

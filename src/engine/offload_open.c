@@ -226,6 +226,7 @@ static void each_buffer(struct hearth_offload *o, uint64_t cap, buffer_fn fn, vo
     fn(arg, &o->q_acts,
        hearth_type_info(s->kv.type_k)->unit_elems ? n * heads * hearth_acts_bytes((size_t)dim) : 0);
     fn(arg, &o->ones, larger(embd, dim) * f32);
+    fn(arg, &o->slopes, hp->alibi > 0 ? heads * f32 : 0);
     fn(arg, &o->pages, o->max_pages * sizeof(int32_t));
     for (int i = 0; i < 2; i++)
         fn(arg, &o->seen[i], previous ? steps * embd * f32 : 0);
@@ -270,16 +271,21 @@ static void close_workspace(struct hearth_offload *o)
     o->shared_copy = NULL;
 }
 
-static int fill_ones(struct hearth_offload *o, struct hearth_error *err)
+// What lasts as long as the session does.
+static int fill_constants(struct hearth_offload *o, struct hearth_error *err)
 {
-    const size_t n = o->ones.size / sizeof(float);
-    float *ones = hearth_calloc(n, sizeof *ones);
-    if (!ones)
+    const size_t n = o->ones.size / sizeof(float), heads = o->slopes.size / sizeof(float);
+    float *numbers = hearth_calloc(larger(n, heads), sizeof *numbers);
+    if (!numbers)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device's tables");
     for (size_t i = 0; i < n; i++)
-        ones[i] = 1.0f;
-    hearth_accel_write(o->a, &o->ones, 0, ones, n * sizeof *ones);
-    free(ones);
+        numbers[i] = 1.0f;
+    hearth_accel_write(o->a, &o->ones, 0, numbers, n * sizeof *numbers);
+    if (heads) {
+        hearth_attention_slopes(&o->s->model->hp, numbers);
+        hearth_accel_write(o->a, &o->slopes, 0, numbers, heads * sizeof *numbers);
+    }
+    free(numbers);
     return HEARTH_OK;
 }
 
@@ -576,7 +582,7 @@ static int divide_layers(struct hearth_offload *const *devices, int n, const str
         if (!rc)
             each_buffer(o, (uint64_t)o->rows[0].cap, take_buffer, o);
         if (!rc)
-            rc = fill_ones(o, err);
+            rc = fill_constants(o, err);
         if (!rc)
             rc = place_all_layers(o, p, n == 1, from, sides[i].room, err);
         if (o->first == o->end && !o->through) // the head and hot neurons can use the room
@@ -728,41 +734,6 @@ static int place(struct hearth_offload *first, const struct hearth_offload_param
     return rc;
 }
 
-uint64_t hearth_offload_vram(const struct hearth_accel_info *device, uint64_t unused, uint64_t ram)
-{
-    const uint64_t bytes = unused / 10 * 9;
-    return device->shares_memory && ram / 2 < bytes ? ram / 2 : bytes;
-}
-
-// What may be used of device i's memory, where somebody says; else 0.
-static uint64_t given_vram(const struct hearth_offload_params *p, int i)
-{
-    return p->n_vrams ? p->vrams[i] : p->vram;
-}
-
-// Of each device's memory, where nobody says how much. The session's budget is claimed by now. Two that are one device
-// share what is unused there, and those that share the system's memory what is free of that.
-static void choose_vram(struct hearth_offload *first, const struct hearth_offload_params *p)
-{
-    uint64_t sharing = 0;
-    for (struct hearth_offload *o = first; o; o = o->next)
-        sharing += hearth_accel_describe(o->a)->shares_memory;
-    int i = 0;
-    for (struct hearth_offload *o = first; o; o = o->next, i++) {
-        const struct hearth_accel_info *info = hearth_accel_describe(o->a);
-        const uint64_t given = given_vram(p, i);
-        uint64_t same = 0;
-        for (const struct hearth_offload *k = first; k; k = k->next)
-            same += hearth_accel_describe(k->a)->backend == info->backend &&
-                    hearth_accel_describe(k->a)->index == info->index;
-        const uint64_t chosen =
-            hearth_offload_vram(info, hearth_accel_free_memory(o->a) / same,
-                                hearth_free_memory("", true).bytes / (sharing ? sharing : 1));
-        o->vram = given ? given : chosen;
-        o->vram = o->vram < info->memory ? o->vram : info->memory;
-    }
-}
-
 static size_t row_of(const struct hearth_kv_heads *heads)
 {
     return (size_t)heads->n * (heads->row_k + heads->row_v);
@@ -862,7 +833,7 @@ int hearth_offload_find(struct hearth_offload **out, const struct hearth_session
 int hearth_offload_place(struct hearth_offload *o, const struct hearth_offload_params *params,
                          struct hearth_error *err)
 {
-    choose_vram(o, params);
+    hearth_offload_choose_vram(o, params);
     return place(o, params, err);
 }
 
@@ -922,7 +893,7 @@ static bool foresee_within(struct hearth_offload *o, const struct hearth_offload
                            const struct hearth_accel_info *info, uint64_t unused,
                            struct hearth_placement *out)
 {
-    const uint64_t given = given_vram(p, 0);
+    const uint64_t given = hearth_offload_given_vram(p, 0);
     const uint64_t ram = info->shares_memory && !given ? hearth_free_memory("", true).bytes : UINT64_MAX;
     const uint64_t vram = given ? given : hearth_offload_vram(info, unused, ram);
     *out = (struct hearth_placement){0};

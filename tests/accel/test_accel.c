@@ -293,6 +293,21 @@ static void test_attention(void **state)
                                                                 .n_rows = 21,
                                                                 .pos = i & 1 ? 1190 : 90,
                                                                 .split = i & 1});
+    // Scores that fall with the distance: together, one by one, in blocks, over several ranges.
+    for (int i = 0; i < 6; i++)
+        hearth_check_attend(
+            c, &(struct hearth_check_attention){.type_k = i % 3 == 2   ? HEARTH_TYPE_Q8_0
+                                                          : i % 3 == 1 ? HEARTH_TYPE_F32
+                                                                       : HEARTH_TYPE_F16,
+                                                .type_v = i % 3 == 1 ? HEARTH_TYPE_Q8_0 : HEARTH_TYPE_F16,
+                                                .n_heads = 6,
+                                                .n_heads_kv = i < 3 ? 6 : 2,
+                                                .dim = 64,
+                                                .n_rows = 5,
+                                                .pos = i & 1 ? 1190 : 90,
+                                                .split = i & 1,
+                                                .sinks = i == 4,
+                                                .bent = true});
     finish(c);
 }
 

@@ -61,7 +61,8 @@ static inline void open_model_of(struct opened *o, const char *path, const struc
     *o = (struct opened){0};
     OK(hearth_model_open(&o->model, path, &params, &err));
     o->model->load.tests = &way->tests;
-    o->model->hp.gates_softplus |= way->no_layers; // which changes nothing where there are no gates
+    if (way->no_layers)
+        o->model->hp.normed_scale = -1.0f; // which changes nothing where it is not above 0
     o->n_vocab = hearth_model_info(o->model)->n_vocab;
 }
 

@@ -136,6 +136,8 @@ struct heads {
     const __global uchar *pages_at;
     int n_heads, head, dim, dim_v, format_k, format_v, is_prompt;
     float scale, cap;
+    int bends; // scores are less the further away a position is, by the slope
+    float slope;
 };
 
 // A group's query: as numbers, or, where keys are blocks, as activations of products (kernels/kernels.h).
@@ -150,6 +152,12 @@ INLINE float scaled(float score, float scale, float cap)
 {
     const float x = score * scale;
     return cap > 0.0f ? fma(2.0f * cap, activated(x, SIGMOID), -cap) : x;
+}
+
+// A score, less by the slope of its head for each position between the query's and that one (ALiBi).
+INLINE float bent(float score, int bends, float slope, int distance)
+{
+    return bends ? fma(slope, (float)distance, score) : score;
 }
 
 // The first position that one at `pos` attends to: `window` of them, itself with them, or those since the last multiple of
@@ -262,9 +270,10 @@ INLINE float sum_values(const struct heads *h, const __global uchar *values, con
     return acc;
 }
 
-// A team's share: positions [from, from + n) of a page, which may be none. All teams come here at the same time.
+// A team's share: positions [from, from + n) of a page, which may be none; before: the query's is so many behind the page's
+// first. All teams come here at the same time.
 INLINE void attend_tile(struct state share, const struct heads *h, struct query q, __local float *scores,
-                        __local float *lane, int item, int page, int from, int n)
+                        __local float *lane, int item, int page, int before, int from, int n)
 {
     const size_t row_k = row_bytes(h->dim, h->format_k), row_v = row_bytes(h->dim_v, h->format_v);
     const __global uchar *tile =
@@ -272,7 +281,7 @@ INLINE void attend_tile(struct state share, const struct heads *h, struct query 
     const __global uchar *keys = tile + (size_t)from * row_k;
     const __global uchar *values = tile + TILE * row_k + (size_t)from * row_v;
     if (item < n)
-        scores[item] = score_of(h, keys + (size_t)item * row_k, q);
+        scores[item] = bent(score_of(h, keys + (size_t)item * row_k, q), h->bends, h->slope, from + item - before);
     SYNC;
     if (item < LANES) {
         float largest = -INFINITY;
@@ -329,8 +338,8 @@ INLINE struct state attend_ranges(const struct heads *h, struct query q, __local
         for (int round = begin; round < stop; round += TEAMS) {
             const int tile = round + team, start = tile * TILE, from = oldest > start ? oldest - start : 0;
             const int last = pos + 1 - start < TILE ? pos + 1 - start : TILE;
-            attend_tile(own, h, q, scores + team * TILE, lane + team * LANES, item, tile < stop ? pages[tile] : 0, from,
-                        tile < stop ? last - from : 0);
+            attend_tile(own, h, q, scores + team * TILE, lane + team * LANES, item, tile < stop ? pages[tile] : 0,
+                        pos - start, from, tile < stop ? last - from : 0);
             for (int i = 0; i < TEAMS && round + i < stop; i++) {
                 const struct state share = state_of(states, i);
                 if (round == begin && i == 0)
@@ -368,10 +377,11 @@ INLINE void normalise(struct state s, __global float *out, int dim, int has_sink
     __global float *out, const __global float *queries, const __global uchar *pages_at, const __global int *places,   \
         const __global int *pages, const __global float *sinks, int has_sinks, int n_heads, int n_heads_kv, int dim, \
         int dim_v, int format_k, int format_v, int window, int chunked, float scale, float cap, int n_ranges,        \
-        const __global uchar *acts, int padded, int acts_bytes, int is_prompt
+        const __global uchar *acts, int padded, int acts_bytes, int is_prompt, const __global float *slopes,          \
+        int has_slopes
 #define ATTEND_ARGS_GIVEN                                                                                            \
     out, queries, pages_at, places, pages, sinks, has_sinks, n_heads, n_heads_kv, dim, dim_v, format_k, format_v,    \
-        window, chunked, scale, cap, n_ranges, acts, padded, acts_bytes, is_prompt
+        window, chunked, scale, cap, n_ranges, acts, padded, acts_bytes, is_prompt, slopes, has_slopes
 #define ATTEND_MEMORY                                                                                                \
     __local float q_plain[MAX_DIM], scores[ATTEND_GROUP], lane[TEAMS * LANES], states[STATES * STATE_SIZE];          \
     struct query q;                                                                                                  \
@@ -416,6 +426,8 @@ INLINE void attend_body(struct query q, __local float *scores, __local float *la
     h.is_prompt = is_prompt;
     h.scale = scale;
     h.cap = cap;
+    h.bends = has_slopes;
+    h.slope = has_slopes ? slopes[head] : 0.0f;
     take_query(q, queries + query * (size_t)dim, acts + query * (size_t)acts_bytes, padded, dim, h.format_k == BLOCKS);
     const int first = n_ranges > 1 ? r : 0, end = n_ranges > 1 ? (r < ranges ? r + 1 : r) : ranges;
     const struct state s = attend_ranges(&h, q, scores, lane, states, pages + places[2 * row + 1], pos,
@@ -664,19 +676,22 @@ INLINE void decode_blocks(__local float *to, const __global uchar *page, int dim
 struct rows_memory {
     __local uint *keys, *values;                // the same memory, where formats are any
     __local float *q, *scores, *lane, *inverse; // [QUERIES][ROWS_DIM], [TILE][SCORE_ROWS], [ATTEND_GROUP], [QUERIES]
+    __local float *slope; // [QUERIES] of queries' heads, and their positions, where scores are bent
+    __local int *at;
     struct sums range, all;
 };
 
 #define ROWS_ARGS                                                                                                      \
     __global float *out, const __global float *queries, const __global uchar *pages_at, const __global int *places,   \
         const __global int *pages, const __global float *sinks, int has_sinks, int n_heads, int n_heads_kv, int dim,  \
-        int window, int chunked, float scale, float cap, int n_rows
+        int window, int chunked, float scale, float cap, int n_rows, const __global float *slopes, int has_slopes
 #define ROWS_ARGS_GIVEN                                                                                                \
     out, queries, pages_at, places, pages, sinks, has_sinks, n_heads, n_heads_kv, dim, window, chunked, scale, cap,    \
-        n_rows
+        n_rows, slopes, has_slopes
 #define ROWS_MEMORY                                                                                                    \
     __local float q_memory[QUERIES * ROWS_DIM], score_memory[TILE * SCORE_ROWS], lane_memory[ATTEND_GROUP],            \
-        inverse_memory[QUERIES];                                                                                       \
+        inverse_memory[QUERIES], slope_memory[QUERIES];                                                                \
+    __local int at_memory[QUERIES];                                                                                    \
     SUMS(range)                                                                                                        \
     SUMS(all)                                                                                                          \
     struct rows_memory m;                                                                                              \
@@ -684,6 +699,8 @@ struct rows_memory {
     m.scores = score_memory;                                                                                           \
     m.lane = lane_memory;                                                                                              \
     m.inverse = inverse_memory;                                                                                        \
+    m.slope = slope_memory;                                                                                            \
+    m.at = at_memory;                                                                                                  \
     m.range = range;                                                                                                   \
     m.all = all;
 
@@ -732,6 +749,11 @@ INLINE void attend_rows_body(struct rows_memory m, ROWS_ARGS, int dim_v, int for
     }
     if (ITEM < QUERIES)
         range.sum[ITEM] = range.max[ITEM] = all.sum[ITEM] = all.max[ITEM] = 0.0f;
+    if (ITEM < QUERIES && has_slopes) {
+        const int row = ITEM / together, head = ITEM % together;
+        m.slope[ITEM] = slopes[first_head + (head < heads ? head : 0)];
+        m.at[ITEM] = places[2 * (first_row + (row < rows_here ? row : 0))];
+    }
     // Rows of one sequence have the same pages.
     for (int begin_row = 0, end_row; begin_row < rows_here; begin_row = end_row) {
         const int base = places[2 * (first_row + begin_row) + 1];
@@ -769,7 +791,9 @@ INLINE void attend_rows_body(struct rows_memory m, ROWS_ARGS, int dim_v, int for
             else
                 score_four_plain(score, (const __local float *)keys + element * KEY_FLOATS, q + four * ROWS_DIM, dim);
             UNROLL for (int c = 0; c < 4; c++)
-                scores[element * SCORE_ROWS + four + c] = scaled(score[c], scale, cap);
+                scores[element * SCORE_ROWS + four + c] =
+                    bent(scaled(score[c], scale, cap), has_slopes, m.slope[four + c],
+                         tile * TILE + element - m.at[four + c]);
             SYNC;
             if (any && format_v == BLOCKS) // keys are used
                 decode_blocks((__local float *)values, page_values, dim_v);

@@ -273,7 +273,18 @@ KERNEL activate(__global float *gate, const __global float *up, int n, int act, 
     gate[at] = has_mask && !mask[at] ? 0.0f : has_up ? v * factor(up[at], act) : v;
 }
 
-// The same without a mask, and quantised. Groups: GROUP times four numbers, rows.
+// x = xIELU of x (struct hearth_xielu). Groups: neurons, rows.
+KERNEL xielu(__global float *x, int n, float by_square, float by_exp, float by, float eps)
+{
+    const int i = (int)get_group_id(0) * GROUP + ITEM;
+    const size_t at = get_group_id(1) * (size_t)n + (size_t)i;
+    if (i >= n)
+        return;
+    const float v = x[at], cut = v < eps ? v : eps;
+    x[at] = v > 0.0f ? v * fma(by_square, v, by) : fma(exp_of(cut) - 1.0f - v, by_exp, by * v);
+}
+
+// What activate() does without a mask, and quantised. Groups: GROUP times four numbers, rows.
 KERNEL activate_quantize(__global float *gate, const __global float *up, int n, int act, int has_up, __global uchar *acts,
                          int padded, int acts_bytes)
 {
