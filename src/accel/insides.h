@@ -14,7 +14,7 @@ struct hearth_accel_list {
     uint64_t used; // the list's number when it came last
     void *record;  // the back end's; NULL: none was made
 };
-#define HEARTH_ACCEL_LISTS 8 // that are remembered
+#define HEARTH_ACCEL_LISTS 256 // that are remembered: three of each layer, for some numbers of rows
 
 struct hearth_accel_lists {
     bool is_open, refused; // one is being written; the device cannot record any

@@ -36,6 +36,7 @@ struct pass {
     void *inner_acts;                   // and its acts blocks
     uint8_t *masks;                     // [n_rows x F] where single neurons come
     bool asks;                          // the predictor; false: there is none, or it was asked a layer ago
+    const float *scores;                // [n_rows x F] of it, where the device has it; or NULL
     int looks;                          // ahead: for so many rows of the next layer; 0: not at all
     size_t n_look_tasks;                // before a hint
     _Atomic size_t n_looks, n_looked;   // taken, done
@@ -197,6 +198,22 @@ static void choose_by_gate(const struct cluster *c)
     drop_idle(c, me->gate);
 }
 
+// The predictor's scores, to scratch->up. Returns the predictor's rows read.
+static size_t score(const struct cluster *c)
+{
+    const float *all = c->p->scores;
+    if (!all) {
+        const struct hearth_operand fc2 =
+            hearth_operand_of(&c->part->fc2, c->p->inner, c->p->inner_acts, c->part->first);
+        product_all(c, &fc2, c->scratch->up);
+        return c->n;
+    }
+    for (size_t t = 0; t < c->n_t; t++)
+        memcpy(c->scratch->up + t * c->n, all + ((size_t)c->part->first + t) * c->part->space.n + c->at,
+               c->n * sizeof *all);
+    return 0;
+}
+
 // mask = 1 for the neurons that each token computes. Returns the predictor's rows read.
 static size_t choose(const struct cluster *c)
 {
@@ -208,9 +225,7 @@ static size_t choose(const struct cluster *c)
             choose_by_gate(c);
         return 0;
     }
-    const struct hearth_operand fc2 =
-        hearth_operand_of(&c->part->fc2, c->p->inner, c->p->inner_acts, c->part->first);
-    product_all(c, &fc2, c->scratch->up);
+    const size_t read = score(c);
     if (c->p->source)
         keep_scores(c, c->scratch->up);
     const float *scores = c->scratch->up, least = work->mode->predict_threshold;
@@ -220,7 +235,7 @@ static size_t choose(const struct cluster *c)
     if (c->at < c->part->always)
         for (size_t t = 0; t < c->n_t; t++)
             memset(mask + t * n, 1, c->part->always - c->at < n ? c->part->always - c->at : n);
-    return n;
+    return read;
 }
 
 // Adds a bias of the layer to all tokens' values.
@@ -421,7 +436,7 @@ static void hot_task(void *arg, int task, int worker)
 
 static void begin_hot(const struct pass *p)
 {
-    if (p->n_hot)
+    if (p->n_hot && !p->scores)
         hearth_hot_begin(p->hot, p->layer, p->n_hot, p->x, p->n_rows);
 }
 
@@ -447,7 +462,8 @@ static void choose_task(void *arg, int task, int worker)
                                                 .n_rows = c.part->n};
     if ((size_t)task < p->n_hot) { // nothing of it is to be read
         p->work->wants[task].n_ids = 0;
-        mark_hot(&c);
+        if (!p->scores)
+            mark_hot(&c);
     }
 }
 
@@ -578,6 +594,12 @@ static const float *seen_ahead(const struct pass *p)
     return p->work->c->hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS ? p->x : p->seen;
 }
 
+// Whether the CPU asks the predictor.
+static bool asks_itself(const struct pass *p)
+{
+    return p->asks && !p->scores;
+}
+
 // Quantises a row of x (tasks below n_rows), or makes a row of the predictor's inner layer ready.
 static void prepare_task(void *arg, int task, int worker)
 {
@@ -585,7 +607,7 @@ static void prepare_task(void *arg, int task, int worker)
     const struct pass *p = arg;
     const struct hearth_kernels *kernels = p->work->c->kernels;
     const size_t width = (size_t)p->work->c->hp->n_embd, inner = p->parts[0].fc2.k;
-    const int ahead = task - (1 + p->asks) * p->n_rows;
+    const int ahead = task - (1 + asks_itself(p)) * p->n_rows;
     const size_t row = (size_t)(task % p->n_rows);
     if (task < p->n_rows) {
         kernels->quantize_acts(p->work->matmul->acts + row * hearth_acts_bytes(width), p->x + row * width,
@@ -646,7 +668,7 @@ static void ask_predictors(struct pass *p, int n_parts)
     struct hearth_sparse_work *work = p->work;
     struct hearth_product *products = work->products;
     int n = 0;
-    for (; p->asks && n < n_parts; n++) {
+    for (; asks_itself(p) && n < n_parts; n++) {
         const struct hearth_sparse_part *part = &p->parts[n];
         work->workers[0].predictor_bytes += part->fc1.n * part->fc1.stride;
         products[n] =
@@ -703,7 +725,8 @@ static void run_clusters(struct pass *p, int n_units)
         begin_hot(p);
         run_wants(p, n_units);
     } else if (p->n_hot) {
-        hearth_parallel(ctx, hot_task, p, (int)p->n_hot);
+        if (!p->scores)
+            hearth_parallel(ctx, hot_task, p, (int)p->n_hot);
         begin_hot(p);
         hearth_parallel(ctx, rest_task, p, (int)(p->end - p->from));
     } else {
@@ -713,14 +736,40 @@ static void run_clusters(struct pass *p, int n_units)
         end_hot(p, n_units);
 }
 
+// Has the device ask the layer's predictor, where it has that and computes some of the layer.
+static void ask_device(struct pass *p)
+{
+    if (!p->n_hot || !p->asks || !hearth_hot_asks(p->hot, p->layer))
+        return;
+    hearth_hot_ask(p->hot, p->layer, p->n_hot, p->x, p->seen, p->n_rows);
+    p->scores = p->hot->host_scores;
+}
+
+// Waits for what it says. Where it has failed, the CPU asks, and computes all clusters.
+static void await_scores(struct pass *p)
+{
+    struct hearth_product product;
+    const struct hearth_sparse_part *part = &p->parts[0];
+    if (!p->scores || hearth_hot_scores(p->hot))
+        return;
+    p->scores = NULL;
+    p->n_hot = 0;
+    product = hearth_inner_product(&part->fc1, &part->fc2, p->inner);
+    product.n = p->n_rows;
+    hearth_matmul(p->work->matmul, HEARTH_PHASE_STEP, &product, 1, p->seen, p->n_rows);
+    hearth_parallel(p->work->c, prepare_task, p, 2 * p->n_rows); // those of x were overwritten
+}
+
 static void run_pass(struct pass *p, int n_parts)
 {
     const struct hearth_context *ctx = p->work->c;
     const int n_units = n_parts * (int)p->n_clusters;
-    ask_predictors(p, n_parts);
-    hearth_parallel(ctx, prepare_task, p, (1 + p->asks) * p->n_rows + p->looks);
     const bool shared = hearth_hot_clusters(p->hot, p->layer) != 0;
     const uint64_t began = shared ? hearth_now_ns() : 0;
+    ask_device(p);
+    ask_predictors(p, n_parts);
+    hearth_parallel(ctx, prepare_task, p, (1 + asks_itself(p)) * p->n_rows + p->looks);
+    await_scores(p);
     run_clusters(p, n_units);
     if (shared)
         p->hot->share.all_ns += hearth_now_ns() - began;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Hot neurons on a device: the first clusters of the spaces of layers that are the CPU's otherwise. In steps that go by
 // neuron the device computes these while the CPU computes the others, and the CPU adds up all of them in ascending
-// order. In a pack the first neurons are those that are active most often.
+// order. In a pack the first neurons are those that are active most often. Predictors are there, too, where there is room
+// for those of all these layers: all their bytes are read in each step, which few neurons' are.
 #ifndef HEARTH_ENGINE_HOT_H
 #define HEARTH_ENGINE_HOT_H
 
@@ -15,6 +16,7 @@ struct hearth_session;
 struct hearth_hot_layer {
     size_t clusters, neurons;
     struct hearth_accel_weight gate, up, down, gate_b, up_b;
+    struct hearth_accel_weight fc1, fc2; // the predictor, or none
 };
 
 struct hearth_hot {
@@ -25,9 +27,11 @@ struct hearth_hot {
     int first, end;                  // layers [first, end) have some here
     struct hearth_hot_layer *layers; // [end], those before `first` empty
     struct hearth_accel_memory x, acts, mask, gate, up, parts, out;
-    uint8_t *masks; // [rows x neurons] of the pass: what each row computes
-    float *sum;     // [rows x E] what comes of it
-    void *event;
+    struct hearth_accel_memory seen, hidden, inner, scores, first_scores; // of predictors
+    uint8_t *masks;     // [rows x neurons] of the pass: what each row computes
+    float *sum;         // [rows x E] what comes of it
+    float *host_scores; // [rows x F] of predictors; NULL: none is here
+    void *event, *scores_event;
     uint64_t neurons;          // in all
     struct hearth_share share; // of them, where the CPU has all neurons in memory, too
 };
@@ -64,6 +68,18 @@ static inline size_t hearth_hot_share(const struct hearth_hot *h, int layer, int
 // Has the first `clusters` of them computed for n_rows rows of x [n_rows x E], at most HEARTH_STEP_ROWS, with h->masks
 // [n_rows x neurons of these].
 void hearth_hot_begin(struct hearth_hot *h, int layer, size_t clusters, const float *x, int n_rows);
+// Whether the device has the layer's predictor, too.
+static inline bool hearth_hot_asks(const struct hearth_hot *h, int layer)
+{
+    return h && *h->works && h->layers[layer].fc1.n;
+}
+
+// hearth_hot_begin() of neurons that the layer's predictor names, which the device asks; it gets the rows of `seen`, which
+// may be x. The scores of all neurons of the layer come to h->host_scores [n_rows x F].
+void hearth_hot_ask(struct hearth_hot *h, int layer, size_t clusters, const float *x, const float *seen,
+                    int n_rows);
+// Waits for these. False: the device has failed, and hearth_hot_end() is not called.
+bool hearth_hot_scores(struct hearth_hot *h);
 // Waits for that: h->sum is the sum of the clusters' contributions, in ascending order. False: the device has failed.
 bool hearth_hot_end(struct hearth_hot *h);
 

@@ -499,12 +499,14 @@ static bool attend_part(struct hearth_offload *o, int layer, int first, int n)
         send_part(o, first, n);
     o->part = first;
     send_x(o);
+    hearth_accel_begin_list(o->a);
     for (int k = 0; k < 2; k++)
         if (o->rows[k].n)
             hearth_offload_project(o, &o->rows[k], layer);
     for (int k = 0; k < 2; k++)
         if (o->rows[k].n)
             hearth_offload_add_attention(o, &o->rows[k], layer);
+    hearth_accel_end_list(o->a);
     fetch(o, layer, events);
     read_x(o);
     share_expert(o, layer);

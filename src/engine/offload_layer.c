@@ -2,6 +2,7 @@
 // A layer on a device: what forward.c and ffn.c do, as operations on its memory.
 #include "engine/offload.h"
 
+#include "engine/device_predictor.h"
 #include "engine/heads.h"
 #include "model/ffn.h"
 
@@ -256,22 +257,6 @@ static const struct hearth_accel_memory *seen_of(const struct hearth_offload *o,
     return layer ? &o->seen[(layer - 1) % 2] : &o->h;
 }
 
-// The predictor's inner layer: what it looks at, where its second matrix wants that, and then its first product.
-static const struct hearth_accel_memory *inner_of(struct hearth_offload *o,
-                                                  const struct hearth_accel_weight *fc1,
-                                                  const struct hearth_accel_weight *fc2,
-                                                  const struct hearth_accel_memory *seen, size_t n)
-{
-    const size_t r = fc1->n * sizeof(float), k = fc2->k * sizeof(float);
-    if (r == k)
-        return &o->fc1;
-    for (size_t i = 0; i < n; i++) {
-        hearth_accel_copy(o->a, &o->inner, i * k, seen, i * (k - r), k - r);
-        hearth_accel_copy(o->a, &o->inner, i * k + (k - r), &o->fc1, i * r, r);
-    }
-    return &o->inner;
-}
-
 // Which neurons a step computes, as far as predictors say it.
 static void ask_predictor(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer,
                           size_t n_ff)
@@ -285,12 +270,8 @@ static void ask_predictor(struct hearth_offload *o, const struct hearth_offload_
         hearth_accel_mask_scores(o->a, &o->mask, NULL, 0, 0, n_ff, n);
         return;
     }
-    quantize(o, seen, fc1->k, rows);
-    product(o, rows, &o->fc1, fc1, seen, NULL);
-    hearth_accel_activate(o->a, &o->fc1, NULL, NULL, HEARTH_ACT_RELU, fc1->n, n);
-    const struct hearth_accel_memory *inner = inner_of(o, fc1, fc2, seen, n);
-    quantize(o, inner, fc2->k, rows);
-    product(o, rows, &o->up, fc2, inner, NULL);
+    const struct hearth_device_predictor p = {fc1, fc2, &o->acts, &o->fc1, &o->inner, &o->up};
+    hearth_device_predict(o->a, &p, seen, n);
     hearth_accel_mask_scores(o->a, &o->mask, &o->up, o->s->mode.predict_threshold,
                              m->always ? m->always[layer] : 0, n_ff, n);
 }

@@ -234,6 +234,8 @@ static void check_hot(const char *path, struct way way, bool streams)
              fail_at = fail_at * (SANITIZED ? 20 : 8) + 9) {
             struct opened o = open_way(path, &way);
             assert_true(device_stats_of(&o).neurons > 0 && device_stats_of(&o).layers == layers);
+            const struct hearth_hot *hot = o.session->offload->hot;
+            assert_int_equal(hearth_hot_asks(hot, hot->first), predicts);
             hearth_accel_fail_at(o.session->offload->a, fail_at);
             check_logits(&o, want, "hot neurons on a device");
             assert_int_equal(device_stats_of(&o).works, fail_at == 0);
@@ -283,7 +285,14 @@ static void test_wide(void **state)
     }
 }
 
-// Whatever share of its clusters it takes.
+// The predictors that it has are the CPU's again.
+static void leave_predictors(struct hearth_hot *h)
+{
+    for (int i = h->first; i < h->end; i++)
+        h->layers[i].fc1.n = 0;
+}
+
+// Whatever share of its clusters it takes, with predictors and without.
 static void test_shares(void **state)
 {
     (void)state;
@@ -298,6 +307,8 @@ static void test_shares(void **state)
     struct opened o = open_way(path, &way);
     struct hearth_share *share = &o.session->offload->hot->share;
     for (int part = 0; part <= HEARTH_SHARE_ALL; part += SANITIZED ? 8 : 3) {
+        if (part > HEARTH_SHARE_ALL / 2)
+            leave_predictors(o.session->offload->hot);
         for (int i = 0; i < HEARTH_SHARE_CLASSES; i++)
             share->classes[i] = (struct hearth_share_class){
                 .known = true, .best = part, .tried = part, .left = 1000, .patience = 1000};
