@@ -62,6 +62,7 @@ size_t hearth_accel_group_of(enum hearth_accel_kernel kernel)
 {
     switch (kernel) {
     case HEARTH_ACCEL_norm:
+    case HEARTH_ACCEL_choose_experts:
     case HEARTH_ACCEL_attend:
     case HEARTH_ACCEL_attend_blocks:
     case HEARTH_ACCEL_attend_rows:
@@ -168,6 +169,7 @@ void hearth_accel_read(struct hearth_accel *a, const struct hearth_accel_memory 
         return;
     a->rc = a->backend->read(a->state, from->handle, at, to, n, NULL, &a->error);
     a->stats.bytes_down += n;
+    a->stats.waits++;
 }
 
 void *hearth_accel_begin_read(struct hearth_accel *a, const struct hearth_accel_memory *from, size_t at,
@@ -185,6 +187,7 @@ void hearth_accel_wait(struct hearth_accel *a, void *event)
 {
     if (!event)
         return;
+    a->stats.waits++;
     const bool failed = a->rc != HEARTH_OK;
     struct hearth_error error = {0};
     // In any case: the bytes' destination is the caller's again.

@@ -61,7 +61,8 @@ struct hearth_accel_memory {
     HEARTH_ACCEL_FORM(X, 4_32h) HEARTH_ACCEL_FORM(X, 8_32h) HEARTH_ACCEL_FORM(X, 4_32)                       \
     HEARTH_ACCEL_FORM(X, 8_32) HEARTH_ACCEL_FORM(X, 4_16) HEARTH_ACCEL_FORM(X, 8_16)                         \
     X(norm) X(add) X(add_scaled) X(scale) X(limit) X(split) X(gate) X(rope) X(quantize) X(step_plain) X(prompt_plain) X(down_plain)             \
-    X(sum_clusters) X(activate) X(xielu) X(activate_quantize) X(mask_scores) X(mask_gates) X(store) X(attend) X(attend_blocks) X(attend_rows) X(attend_rows_any) X(combine)
+    X(sum_clusters) X(activate) X(xielu) X(activate_quantize) X(mask_scores) X(mask_gates) X(store) X(attend) X(attend_blocks) X(attend_rows) X(attend_rows_any) X(combine)       \
+    X(choose_experts) X(count_experts) X(list_experts) X(gather_rows) X(scale_which) X(sum_experts)
 // clang-format on
 
 // Kernels of kernels/, by name.
@@ -172,6 +173,7 @@ double hearth_accel_speed(struct hearth_accel *a);
 struct hearth_accel_stats {
     uint64_t runs, bytes_up, bytes_down; // kernels, bytes to the device and from it
     uint64_t replays;                    // lists that were begun at once
+    uint64_t waits;                      // for what came from it
     uint64_t bytes;                      // of its memory, now
 };
 struct hearth_accel_stats hearth_accel_stats(const struct hearth_accel *a);

@@ -177,7 +177,8 @@ struct product {
     const struct hearth_accel_memory *tiles;
     size_t n_tiles;
     const struct hearth_accel_memory *mask;
-    bool adds; // to what is in out
+    bool adds;    // to what is in out
+    bool singles; // no tile has more than one token
 };
 
 static void run_plain(struct hearth_accel *a, const struct product *p, int i)
@@ -195,7 +196,7 @@ static enum family family_of(const struct hearth_accel_info *device, const struc
 {
     if (p->is_prompt)
         return device->has_matrix_units ? MATRIX : PROMPT;
-    return device->has_one && !p->tiles && p->n_tiles == 1 ? ONE : STEP;
+    return device->has_one && (p->tiles ? p->singles : p->n_tiles == 1) ? ONE : STEP;
 }
 
 static void run_product(struct hearth_accel *a, const struct product *p)
@@ -247,16 +248,23 @@ static void scale_product(struct hearth_accel *a, const struct hearth_accel_memo
         hearth_accel_scale(a, out, *w->scale, w->n, n_tokens);
 }
 
-void hearth_accel_products(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_output *outputs,
-                           int n, struct hearth_accel_input x, size_t n_tokens)
+// Those of n outputs, as few kernels as can be; p has the rest.
+static void run_products(struct hearth_accel *a, struct product p, const struct hearth_accel_output *outputs,
+                         int n)
 {
     for (int i = 0; i < n;) {
-        struct product p = {.is_prompt = is_prompt, .x = x, .n_tiles = n_tokens};
+        p.n_outputs = 0;
         do
             p.outputs[p.n_outputs++] = outputs[i++];
         while (i < n && p.n_outputs < HEARTH_ACCEL_TOGETHER && are_alike(p.outputs[0].w, outputs[i].w));
         run_product(a, &p);
     }
+}
+
+void hearth_accel_products(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_output *outputs,
+                           int n, struct hearth_accel_input x, size_t n_tokens)
+{
+    run_products(a, (struct product){.is_prompt = is_prompt, .x = x, .n_tiles = n_tokens}, outputs, n);
     for (int i = 0; i < n; i++)
         scale_product(a, outputs[i].out, outputs[i].w, n_tokens);
 }
@@ -265,7 +273,7 @@ void hearth_accel_product(struct hearth_accel *a, bool is_prompt, const struct h
                           const struct hearth_accel_weight *w, struct hearth_accel_input x, size_t n_tokens,
                           const struct hearth_accel_memory *mask)
 {
-    run_product(a, &(struct product){is_prompt, {{out, w}}, 1, 0, x, NULL, n_tokens, mask, false});
+    run_product(a, &(struct product){is_prompt, {{out, w}}, 1, 0, x, NULL, n_tokens, mask, false, false});
     scale_product(a, out, w, n_tokens);
 }
 
@@ -273,14 +281,28 @@ void hearth_accel_product_add(struct hearth_accel *a, bool is_prompt, const stru
                               const struct hearth_accel_weight *w, struct hearth_accel_input x,
                               size_t n_tokens)
 {
-    run_product(a, &(struct product){is_prompt, {{out, w}}, 1, 0, x, NULL, n_tokens, NULL, true});
+    run_product(a, &(struct product){is_prompt, {{out, w}}, 1, 0, x, NULL, n_tokens, NULL, true, false});
 }
 
 void hearth_accel_products_of(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
                               const struct hearth_accel_weight *w, size_t n_out, struct hearth_accel_input x,
                               const struct hearth_accel_memory *tiles, size_t n_tiles)
 {
-    run_product(a, &(struct product){is_prompt, {{out, w}}, 1, n_out, x, tiles, n_tiles, NULL, false});
+    run_product(a, &(struct product){is_prompt, {{out, w}}, 1, n_out, x, tiles, n_tiles, NULL, false, false});
+}
+
+void hearth_accel_products_of_all(struct hearth_accel *a, bool is_prompt,
+                                  const struct hearth_accel_output *outputs, int n, size_t n_out,
+                                  struct hearth_accel_input x, const struct hearth_accel_memory *tiles,
+                                  size_t n_tiles, bool singles)
+{
+    const struct product p = {.is_prompt = is_prompt,
+                              .n_out = n_out,
+                              .x = x,
+                              .tiles = tiles,
+                              .n_tiles = n_tiles,
+                              .singles = singles};
+    run_products(a, p, outputs, n);
 }
 
 static void down(struct hearth_accel *a, enum family family, const struct hearth_accel_memory *out,

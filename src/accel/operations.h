@@ -134,6 +134,12 @@ struct hearth_accel_tile {
 void hearth_accel_products_of(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
                               const struct hearth_accel_weight *w, size_t n_out, struct hearth_accel_input x,
                               const struct hearth_accel_memory *tiles, size_t n_tiles);
+// The same of several weights, as hearth_accel_products() has them. A tile may have no tokens; singles: none has more than
+// one.
+void hearth_accel_products_of_all(struct hearth_accel *a, bool is_prompt,
+                                  const struct hearth_accel_output *outputs, int n, size_t n_out,
+                                  struct hearth_accel_input x, const struct hearth_accel_memory *tiles,
+                                  size_t n_tiles, bool singles);
 
 // Down by neuron, w [F x E]: out [n_tokens x E] = p [n_tokens x F] times w, as one sum (prompts), or by clusters of
 // `cluster` neurons, whose sums go to parts [n_tokens x clusters x E].

@@ -1,90 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Operations of a device beside the C reference. A device is checked with a few cases when it is opened: drivers may
 // fuse, flush or round against the standard.
-#include "accel/operations_check.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "accel/check_case.h"
 #include "base/memory.h"
 
 #define TILE  64
 #define RANGE 16
-
-// ---- numbers and memory of a case
-
-static float random_number(struct hearth_check *c)
-{
-    c->seed = c->seed * 1664525u + 1013904223u;
-    return (float)(c->seed >> 8) / 8388608.0f - 1.0f;
-}
-
-static void *take(struct hearth_check *c, size_t bytes)
-{
-    void *p = NULL;
-    if (c->n_taken < (int)(sizeof c->taken / sizeof *c->taken))
-        p = hearth_calloc(bytes ? bytes : 1, 1);
-    if (p)
-        c->taken[c->n_taken++] = p;
-    else
-        c->no_memory = true;
-    return p;
-}
-
-static float *numbers(struct hearth_check *c, size_t n)
-{
-    float *x = take(c, n * sizeof *x);
-    for (size_t i = 0; x && i < n; i++)
-        x[i] = random_number(c) * 2.0f;
-    return x;
-}
-
-static const struct hearth_accel_memory *place(struct hearth_check *c, const void *from, size_t bytes)
-{
-    struct hearth_accel_memory *m = &c->memory[c->n_memory++];
-    *m = hearth_accel_alloc(c->a, bytes);
-    if (from)
-        hearth_accel_write(c->a, m, 0, from, bytes);
-    return m;
-}
-
-static void begin_case(struct hearth_check *c)
-{
-    for (int i = 0; i < c->n_memory; i++)
-        hearth_accel_free(c->a, &c->memory[i]);
-    for (int i = 0; i < c->n_taken; i++)
-        free(c->taken[i]);
-    c->n_memory = c->n_taken = 0;
-}
-
-// What the device has there beside what the reference says. Two that are not numbers are equal.
-static void compare(struct hearth_check *c, const char *what, const struct hearth_accel_memory *m,
-                    const float *right, size_t n)
-{
-    float *got = take(c, n * sizeof *got);
-    if (!got)
-        return;
-    hearth_accel_read(c->a, m, 0, got, n * sizeof *got);
-    for (size_t i = 0; i < n && !c->differs[0] && !hearth_accel_has_failed(c->a); i++)
-        if (memcmp(&got[i], &right[i], sizeof *got) != 0 && !(isnan(got[i]) && isnan(right[i])))
-            snprintf(c->differs, sizeof c->differs, "%s: %a where %a is right (number %zu)", what,
-                     (double)got[i], (double)right[i], i);
-}
-
-static void compare_bytes(struct hearth_check *c, const char *what, const struct hearth_accel_memory *m,
-                          const void *right, size_t n)
-{
-    uint8_t *got = take(c, n);
-    if (!got)
-        return;
-    hearth_accel_read(c->a, m, 0, got, n);
-    const uint8_t *bytes = right;
-    for (size_t i = 0; i < n && !c->differs[0] && !hearth_accel_has_failed(c->a); i++)
-        if (got[i] != bytes[i])
-            snprintf(c->differs, sizeof c->differs, "%s: byte %zu is %d, not %d", what, i, got[i], bytes[i]);
-}
 
 void hearth_check_begin(struct hearth_check *c, struct hearth_accel *a, uint32_t seed)
 {
@@ -108,31 +29,6 @@ int hearth_check_end(struct hearth_check *c, struct hearth_error *err)
 }
 
 // ---- products
-
-// Random rows of a format: encoded where it can be written, else random bytes whose scales are small halfs.
-static uint8_t *random_rows(struct hearth_check *c, uint32_t type, size_t k, size_t n)
-{
-    const struct hearth_type_info *info = hearth_type_info(type);
-    const size_t row = hearth_type_bytes(type, k);
-    uint8_t *rows = take(c, row * n);
-    float *x = take(c, k * sizeof *x);
-    for (size_t r = 0; rows && x && r < n; r++) {
-        for (size_t i = 0; i < k; i++)
-            x[i] = random_number(c);
-        if (info->encode) {
-            info->encode(x, rows + r * row, k);
-            continue;
-        }
-        for (size_t i = 0; i < row; i++)
-            rows[r * row + i] = (uint8_t)(random_number(c) * 127.0f + 128.0f);
-        // Wherever the format has its scale: no infinity, no NaN.
-        for (size_t i = 1; i < row; i += 2)
-            rows[r * row + i] &= 0x3f;
-        for (size_t i = 0; i < row; i += 2)
-            rows[r * row + i] &= 0x3f;
-    }
-    return rows && x ? rows : NULL;
-}
 
 static const char *label(struct hearth_check *c, const char *what, uint32_t type)
 {
@@ -835,6 +731,7 @@ int hearth_operations_check(struct hearth_accel *a, struct hearth_error *err)
     hearth_check_activations(c, 80, 1);
     for (size_t i = 0; i < sizeof attention / sizeof *attention; i++)
         hearth_check_attend(c, &attention[i]);
+    hearth_check_some_experts(c);
     const int rc = hearth_check_end(c, err);
     free(c);
     return rc;
@@ -852,6 +749,7 @@ bool hearth_operations_check_one(struct hearth_accel *a)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         hearth_check_product(c, types[i], 768, 19, 1, false);
     hearth_check_product(c, HEARTH_TYPE_Q4_0, 8608, 5, 1, false);
+    hearth_check_experts(c, HEARTH_TYPE_Q4_K, 256, 19, 6, 3, 1, false, 0);
     const int rc = hearth_check_end(c, &err);
     free(c);
     return !rc;

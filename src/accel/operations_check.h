@@ -3,7 +3,7 @@
 #ifndef HEARTH_ACCEL_OPERATIONS_CHECK_H
 #define HEARTH_ACCEL_OPERATIONS_CHECK_H
 
-#include "accel/operations.h"
+#include "accel/experts.h"
 
 // Filled with zeros but for `a`; hearth_check_begin() makes it ready, hearth_check_end() frees what it took.
 struct hearth_check {
@@ -13,7 +13,7 @@ struct hearth_check {
     char differs[96]; // the first operation whose bits differ, and how; "": none
     bool no_memory;
     void *taken[32]; // of the case that is being checked
-    struct hearth_accel_memory memory[16];
+    struct hearth_accel_memory memory[24];
     int n_taken, n_memory;
 };
 
@@ -53,5 +53,19 @@ struct hearth_check_attention {
     bool bent; // by distance
 };
 void hearth_check_attend(struct hearth_check *c, const struct hearth_check_attention *x);
+
+// experts_check.c: a router of n experts, and what comes of them.
+struct hearth_check_router {
+    size_t n, n_used, n_rows;
+    enum hearth_accel_gating gating;
+    float by, scale;
+    bool bias, choice, scales, softmax_choice, normalises;
+    size_t n_groups, n_groups_used;
+    bool odd; // some products are equal, and some are no numbers
+};
+void hearth_check_router(struct hearth_check *c, const struct hearth_check_router *x);
+// Lists of rows' experts, their products of weights of this type [n x k], and their sum; kind: which of its forms.
+void hearth_check_experts(struct hearth_check *c, uint32_t type, size_t k, size_t n, size_t n_experts,
+                          size_t n_used, size_t n_rows, bool is_prompt, int kind);
 
 #endif

@@ -311,6 +311,61 @@ static void test_attention(void **state)
     finish(c);
 }
 
+// Routers of all kinds: many experts and few, equal scores, such that are no numbers.
+static void test_routers(void **state)
+{
+    (void)state;
+    struct hearth_check *c = begin(8);
+    static const size_t sizes[][2] = {{1, 1},  {2, 1},  {8, 2},   {16, 16},
+                                      {60, 4}, {64, 6}, {160, 8}, {1024, 64}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int kind = 0; kind < 24; kind++) {
+            const enum hearth_accel_gating gating = (enum hearth_accel_gating)(kind % 3);
+            const size_t n = sizes[i][0], used = sizes[i][1];
+            const bool has_groups = kind & 8 && n % 4 == 0 && n / 2 >= used;
+            hearth_check_router(c, &(struct hearth_check_router){
+                                       .n = n,
+                                       .n_used = used,
+                                       .n_rows = 1 + (size_t)kind % 9,
+                                       .gating = gating,
+                                       .by = kind & 2 ? 1.0f : 0.7f,
+                                       .scale = kind & 4 ? 1.0f : 2.5f,
+                                       .bias = kind & 1,
+                                       .choice = kind & 4,
+                                       .scales = kind & 16,
+                                       .softmax_choice = gating == HEARTH_ACCEL_OF_SOFTMAX && kind & 4,
+                                       .normalises = gating != HEARTH_ACCEL_OF_NEAR && kind & 2,
+                                       .n_groups = has_groups ? 4 : 0,
+                                       .n_groups_used = has_groups ? 2 : 0,
+                                       .odd = kind >= 12});
+            if (c->differs[0])
+                fail_msg("%zu experts, kind %d: %s", n, kind, c->differs);
+        }
+    finish(c);
+}
+
+// Lists of all sizes: tiles that are full and not, experts that no row uses, more ids than are counted at once.
+static void test_experts(void **state)
+{
+    (void)state;
+    struct hearth_check *c = begin(9);
+    static const size_t sizes[][3] = {{1, 1, 1}, {2, 2, 5}, {8, 2, 1}, {8, 2, 70}, {16, 4, 33}, {100, 8, 75}};
+    static const uint32_t types[] = {HEARTH_TYPE_Q4_0, HEARTH_TYPE_Q6_K, HEARTH_TYPE_F32, HEARTH_TYPE_MXFP4,
+                                     HEARTH_TYPE_BF16};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int kind = 0; kind < 4; kind++)
+            for (int is_prompt = 0; is_prompt < 2; is_prompt++) {
+                hearth_check_experts(c, types[(i + (size_t)kind) % 5], 256, kind & 1 ? 33 : 140, sizes[i][0],
+                                     sizes[i][1], sizes[i][2], is_prompt, kind);
+                if (c->differs[0])
+                    fail_msg("%zu experts, kind %d: %s", sizes[i][0], kind, c->differs);
+            }
+    c->a->info.has_one = true; // one row: kernels for one token
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        hearth_check_experts(c, types[i], 768, 67, 16, 4, 1, false, (int)i % 4);
+    finish(c);
+}
+
 static void test_choosing(void **state)
 {
     (void)state;
@@ -536,7 +591,8 @@ int main(void)
         cmocka_unit_test(test_down),     cmocka_unit_test(test_rows),     cmocka_unit_test(test_attention),
         cmocka_unit_test(test_common),   cmocka_unit_test(test_choosing), cmocka_unit_test(test_failures),
         cmocka_unit_test(test_pieces),   cmocka_unit_test(test_places),   cmocka_unit_test(test_all),
-        cmocka_unit_test(test_lists),    cmocka_unit_test(test_no_lists),
+        cmocka_unit_test(test_lists),    cmocka_unit_test(test_no_lists), cmocka_unit_test(test_routers),
+        cmocka_unit_test(test_experts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -233,6 +233,7 @@ static void check_type(uint32_t type, int k, int n_rows, int n_tokens, int matri
     if (matrices > 1) {
         add_tiles(0, second, 1);
         add_tiles(second, n_tokens, 0);
+        memset(job.tiles + (ptrdiff_t)3 * job.n_tiles++, 0, 3 * sizeof *job.tiles); // one that is empty
     }
     const unsigned n_groups =
         job.n_tiles ? (unsigned)job.n_tiles : (unsigned)(n_tokens + TOKENS - 1) / TOKENS;

@@ -89,6 +89,8 @@ INLINE void matrix_body(struct stage s, PRODUCT_ARGS, const int bits, const int 
     const int token_values = token_each * MATRIX_TOKENS / MATRIX_GROUP;
     const struct tile tile = tile_of((int)get_group_id(1), MATRIX_TOKENS, n_tokens, tiles, has_tiles);
     CHOOSE_MATRIX(MATRIX_ROWS)
+    if (!tile.n)
+        return;
     const int first_row = group * MATRIX_ROWS, first_token = tile.first;
     const int last_row = n_rows - 1 - first_row, last_token = tile.n - 1;
     // That of all matrices' rows which is this one's first.

@@ -249,6 +249,7 @@ INLINE void step_body(struct chunk c, __local float *lane, PRODUCT_ARGS, const i
     const int l = ITEM % LANES, first_row = group * (STEP_SLOTS * STEP_EACH) + ITEM / LANES;
     const struct tile tile = tile_of((int)get_group_id(1), STEP_TOKENS, n_tokens, tiles, has_tiles);
     const int first = tile.first, n = tile.n;
+    n_units = n ? n_units : 0; // an empty one: nothing is loaded
     size_t begin[STEP_EACH];
     int wanted[STEP_EACH];
     UNROLL for (int e = 0; e < STEP_EACH; e++) {
