@@ -449,7 +449,8 @@ struct hearth_session_params {
     // Devices (GPUs) that compute the last layers of the model, and its head, beside the CPU: numbers in the
     // list of hearth_device_at() or parts of names, separated by commas, at most HEARTH_DEVICES_MOST, the one
     // with the last layers last; or "auto": the first that is no CPU; "all": all that are none; NULL: none.
-    // No result depends on them. Of models with experts they compute layers' attention, and experts.
+    // No result depends on them. Of models with experts that do not all have room they compute layers'
+    // attention, and experts.
     // Latent attention, and some rarer kinds (docs/accel.md), leave them the head, and experts; recurrent
     // layers leave them what stands behind the last one, and of models with experts attention between.
     const char *device;

@@ -423,7 +423,7 @@ const struct hearth_option hearth_option_table[] = {
      "measure this machine anew; what was measured before is otherwise kept for it and the storage of the model",
      AT(measure)},
     {"--device", "-dev", HEARTH_OPTION_STRING, "NAME,...", NULL, NULL, NO_RANGE, EVALUATE | PLAN, "Resources",
-     "GPUs that compute the model's last layers (with experts, their attention), and the head, beside the CPU: their "
+     "GPUs that compute the model's last layers (with experts that have no room, their attention), and the head, beside the CPU: their "
      "numbers in the list of hearth devices, or parts of their names; auto: the first GPU; all: all GPUs; none: the CPU alone. The text is the same",
      AT(device)},
     {"--vram", "--vram-budget", HEARTH_OPTION_SIZE_LIST, "SIZE,...", NULL, NULL, 1, 9.0e18, EVALUATE | PLAN,

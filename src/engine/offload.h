@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Whole layers on devices: the last ones of the model with their part of the KV cache, and the head. The bits are those
 // of the CPU (accel/operations.h), so nobody can tell where a layer was computed. Of several devices each has layers
-// that follow one another; a batch comes to the host between two of them. Of a model with experts a layer's
-// attention alone is there, with its part of the cache: the batch comes to the host behind it, for the experts.
+// that follow one another; a batch comes to the host between two of them. Of a model with experts that have no room
+// there a layer's attention alone is, with its part of the cache: the batch comes to the host behind it, for the experts.
 //
 // What a device stores in its cache comes to the session's pages, too. So forks, files and failures need not know of
 // it: when it fails, the CPU computes its layers from the first one on, with all that it needs.
@@ -13,6 +13,7 @@
 #include "engine/device_shared.h"
 #include "engine/hot.h"
 #include "engine/hot_experts.h"
+#include "engine/offload_moe.h"
 #include "engine/offload_through.h"
 #include "engine/offload_weights.h"
 #include "engine/placement.h"
@@ -36,7 +37,8 @@ struct hearth_offload_params {
 
 // A layer's weights as struct hearth_layer has them, and its part of the cache.
 struct hearth_offload_layer {
-    struct hearth_accel_weight w[HEARTH_LAYER_WEIGHTS];
+    struct hearth_accel_weight w[HEARTH_LAYER_WEIGHTS];       // of experts all of them, side by side
+    struct hearth_accel_memory scales[HEARTH_EXPERT_FACTORS]; // [X] of experts' gate, up and down, or none
     struct hearth_accel_cache cache;
 };
 #define HEARTH_OFFLOAD_WEIGHT(l, role)                                                                       \
@@ -47,10 +49,11 @@ struct hearth_offload_rows {
     struct hearth_accel_memory x, q, branch, cos_sin, cos_sin_window, places, copy;
     struct hearth_accel_memory both, gate; // queries with what gates the output; gates that are apart
     struct hearth_accel_memory growth;     // of queries
-    int cap, n;                            // rows that there is room for, and that there are
-    int first;                             // row of the batch
-    size_t copy_at;                        // where a layer's keys and values begin in copy
-    size_t ranges;                         // of the longest row's positions
+    struct hearth_accel_memory scores, ids, weights; // of all experts; of those that are chosen
+    int cap, n;                                      // rows that there is room for, and that there are
+    int first;                                       // row of the batch
+    size_t copy_at;                                  // where a layer's keys and values begin in copy
+    size_t ranges;                                   // of the longest row's positions
     bool is_prompt;
 };
 
@@ -63,9 +66,11 @@ struct hearth_offload {
     struct hearth_accel *a;
     const struct hearth_session *s;
     uint64_t largest;                    // bytes of one piece of its memory
-    uint64_t vram;                       // bytes of its memory that may be used
+    uint64_t vram;                       // bytes of its memory that may be used,
+    uint64_t reserved;                   // and of these what is kept free of the workspace
+    double speed;                        // hearth_accel_speed(); 0: it was not measured
     int first, end;                      // layers [first, end) are here,
-    bool attention;                      // or their attention alone
+    bool attention;                      // or their attention alone, with experts
     bool head;                           // the head is
     bool works;                          // false: it has failed, and the CPU goes on
     struct hearth_offload_layer *layers; // [end - first]
@@ -82,6 +87,7 @@ struct hearth_offload {
     struct hearth_accel_memory q_acts; // queries as activations, where keys are in blocks
     struct hearth_accel_memory ones;   // weights of norms that have none
     struct hearth_accel_memory slopes; // of heads' scores, where these fall with the distance
+    struct hearth_offload_moe moe;     // of experts, where layers are whole
     struct hearth_accel_memory
         seen[2]; // steps' inputs of two feed-forward parts, where predictors look at them
     struct hearth_accel_memory head_h, head_acts, logits;

@@ -89,6 +89,58 @@ static bool adds_alone(const struct hearth_offload *o, const struct hearth_accel
     return !w->scale && !bias->n && !post_norm->n && o->s->context.hp->residual_scale == 1.0f;
 }
 
+// ---- which experts
+
+// h = RMSNorm(x), and acts = h
+static void norm_alone(struct hearth_offload *o, const struct hearth_offload_rows *rows,
+                       const struct hearth_accel_weight *w)
+{
+    hearth_accel_norm_quantize(o->a, &o->h, &o->acts, &rows->x, w, NULL, false, o->s->context.hp->norm_eps,
+                               (size_t)rows->n);
+}
+
+// From the router's products to the rows' experts: hearth_moe_choose().
+static void choose_experts(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer)
+{
+    const struct hearth_hparams *hp = o->s->context.hp;
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    const struct hearth_accel_router r = {
+        .n = (size_t)hp->n_expert,
+        .n_used = (size_t)hp->n_expert_used,
+        .gating = hp->expert_gating == HEARTH_GATING_SIGMOID ? HEARTH_ACCEL_OF_SIGMOID
+                  : hp->expert_gating == HEARTH_GATING_NEAR  ? HEARTH_ACCEL_OF_NEAR
+                                                             : HEARTH_ACCEL_OF_SOFTMAX,
+        .by = hp->router_scale,
+        .bias = W(l, ffn_router_b),
+        .choice = W(l, ffn_choice_b),
+        .scales = W(l, ffn_scale_exps),
+        .softmax_choice = hp->softmax_choice && (W(l, ffn_choice_b)->n || hp->n_group),
+        .n_groups = (size_t)hp->n_group,
+        .n_groups_used = (size_t)hp->n_group_used,
+        .normalises = hp->expert_renorm,
+        .scale = hp->expert_scale};
+    hearth_accel_choose_experts(o->a, &r, &rows->scores, &rows->ids, &rows->weights, (size_t)rows->n);
+}
+
+// The router's products of x, which acts hold, too.
+static void route(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer,
+                  const struct hearth_accel_memory *x)
+{
+    product(o, rows, &rows->scores, W(layer_of(o, layer), ffn_router), x, NULL);
+    choose_experts(o, rows, layer);
+}
+
+// Where the router reads the layer's input.
+static void route_early(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer)
+{
+    const struct hearth_accel_weight *norm_of_router = W(layer_of(o, layer), ffn_router_norm);
+    if (norm_of_router->n)
+        norm_alone(o, rows, norm_of_router);
+    else
+        quantize(o, &rows->x, (size_t)o->s->context.hp->n_embd, rows);
+    route(o, rows, layer, norm_of_router->n ? &o->h : &rows->x);
+}
+
 // ---- attention
 
 // The rotation of a layer; NULL: there is none.
@@ -190,6 +242,8 @@ void hearth_offload_project(struct hearth_offload *o, struct hearth_offload_rows
     const struct hearth_hparams *hp = o->s->context.hp;
     const struct hearth_offload_layer *l = layer_of(o, layer);
     const size_t dim = l->cache.dim, heads = l->cache.n_heads;
+    if (hp->early_router && !o->attention && hearth_has_experts(hp, layer))
+        route_early(o, rows, layer);
     if (!hearth_attends(hp, layer))
         return;
     struct hearth_accel_rotation rotation = {rotation_of(o, layer, rows), (size_t)hearth_n_rot_of(hp, layer),
@@ -377,6 +431,156 @@ void hearth_offload_share_expert(struct hearth_offload *o, struct hearth_offload
     product(o, rows, &rows->branch, W(l, ffn_down_shared), &o->gate, NULL);
 }
 
+// ---- feed-forward part with experts
+
+// The part that all tokens use, of h and acts: gate, up and down, which a layer without experts has in their place. acts
+// become what goes down, which is in gate.
+static void compute_shared(struct hearth_offload *o, const struct hearth_offload_rows *rows,
+                           const struct hearth_accel_weight *gate, const struct hearth_accel_weight *up,
+                           const struct hearth_accel_weight *router)
+{
+    struct hearth_accel_output out[3] = {{&o->gate, gate->n ? gate : up}};
+    int n = 1;
+    if (gate->n)
+        out[n++] = (struct hearth_accel_output){&o->up, up};
+    if (router)
+        out[n++] = (struct hearth_accel_output){&rows->scores, router};
+    products(o, rows, out, n);
+    hearth_accel_activate_quantize(o->a, &o->gate, gate->n ? &o->up : NULL, &o->acts,
+                                   o->s->context.hp->activation, up->n, (size_t)rows->n);
+}
+
+// A layer without experts, of a model that has some.
+static void feed_dense(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer)
+{
+    const struct hearth_hparams *hp = o->s->context.hp;
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    const struct hearth_accel_weight *own_norm = W(l, ffn_post_norm_shared);
+    norm(o, W(l, ffn_norm), W(l, ffn_norm_b), rows);
+    compute_shared(o, rows, W(l, ffn_gate), W(l, ffn_up), NULL);
+    if (!own_norm->n && adds_alone(o, W(l, ffn_down), W(l, ffn_down_b), W(l, ffn_post_norm))) {
+        product_add(o, rows, &rows->x, W(l, ffn_down), &o->gate);
+        return;
+    }
+    product(o, rows, &o->h, W(l, ffn_down), &o->gate, NULL);
+    if (own_norm->n)
+        hearth_accel_norm(o->a, &o->h, &o->h, own_norm, NULL, false, hp->norm_eps, (size_t)rows->n);
+    add(o, rows, &o->h, W(l, ffn_down_b), W(l, ffn_post_norm));
+}
+
+// Products of the slots' experts, times the scales of their matrices.
+static void multiply_slots(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer,
+                           const struct hearth_accel_output *outputs, const int *kinds, int n, size_t width,
+                           const struct hearth_accel_memory *x)
+{
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    const size_t n_slots = (size_t)rows->n * (size_t)o->s->context.hp->n_expert_used;
+    hearth_accel_products_of_all(
+        o->a, rows->is_prompt, outputs, n, width, (struct hearth_accel_input){x, &o->moe.acts},
+        &o->moe.slots.tiles,
+        hearth_accel_most_tiles(rows->is_prompt, (size_t)o->s->context.hp->n_expert, n_slots), rows->n == 1);
+    for (int i = 0; i < n; i++)
+        if (l->scales[kinds[i]].handle)
+            hearth_accel_scale_experts(o->a, &o->moe.slots, outputs[i].out, &l->scales[kinds[i]], width,
+                                       n_slots);
+}
+
+// Rows of h through the experts that are chosen for them, to moe.out.
+static void compute_experts(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer)
+{
+    const struct hearth_hparams *hp = o->s->context.hp;
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    struct hearth_offload_moe *m = &o->moe;
+    const size_t used = (size_t)hp->n_expert_used, n_slots = (size_t)rows->n * used,
+                 width = (size_t)hp->n_ff_exp, n_embd = (size_t)hp->n_embd;
+    const bool gated = W(l, ffn_gate_exps)->n != 0;
+    static const int gates[] = {0, 1}, ups[] = {1}, downs[] = {2}; // of struct hearth_offload_layer's scales
+    const struct hearth_accel_output both[] = {{&m->gate, gated ? W(l, ffn_gate_exps) : W(l, ffn_up_exps)},
+                                               {&m->up, W(l, ffn_up_exps)}};
+    hearth_accel_list_experts(o->a, rows->is_prompt, &m->slots, &rows->ids, (size_t)hp->n_expert, n_slots);
+    hearth_accel_gather(o->a, &m->slots, &m->acts, m->x.handle ? &m->x : NULL, &o->h,
+                        hp->weigh_before ? &rows->weights : NULL, used, n_embd, n_slots);
+    multiply_slots(o, rows, layer, both, gated ? gates : ups, gated ? 2 : 1, width, &m->x);
+    hearth_accel_add_bias_of(o->a, &m->gate, gated ? W(l, ffn_gate_exps_b) : W(l, ffn_up_exps_b),
+                             &m->slots.which, n_slots);
+    if (gated)
+        hearth_accel_add_bias_of(o->a, &m->up, W(l, ffn_up_exps_b), &m->slots.which, n_slots);
+    hearth_accel_activate_quantize(o->a, &m->gate, gated ? &m->up : NULL, &m->acts, hp->activation, width,
+                                   n_slots);
+    multiply_slots(o, rows, layer, &(struct hearth_accel_output){&m->out, W(l, ffn_down_exps)}, downs, 1,
+                   n_embd, &m->gate);
+}
+
+// x += what experts gave, and the one that all tokens use, which is in branch.
+static void add_experts(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer,
+                        bool shares)
+{
+    const struct hearth_hparams *hp = o->s->context.hp;
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    const size_t n = (size_t)rows->n, n_embd = (size_t)hp->n_embd;
+    const struct hearth_accel_weight *of_exps = W(l, ffn_post_norm_exps),
+                                     *of_shared = W(l, ffn_post_norm_shared);
+    const bool is_normed = shares && (of_exps->n || of_shared->n);
+    const bool alone =
+        !is_normed && adds_alone(o, W(l, ffn_down_exps), W(l, ffn_down_b), W(l, ffn_post_norm));
+    const float scale = shares ? hp->shared_scale : 1.0f;
+    const struct hearth_accel_experts_sum sum = {
+        .outputs = &o->moe.out,
+        .ids = &rows->ids,
+        .weights = hp->weigh_before ? NULL : &rows->weights,
+        .bias = W(l, ffn_down_exps_b),
+        .shared = shares && !is_normed ? &rows->branch : NULL,
+        .shared_products = W(l, ffn_router_shared)->n ? &o->moe.shared_products : NULL,
+        .scale = is_normed ? 1.0f : scale,
+        .n = n_embd,
+        .n_used = (size_t)hp->n_expert_used};
+    hearth_accel_sum_experts(o->a, &o->moe.slots, alone ? &rows->x : &o->h, &sum, alone, n);
+    if (alone)
+        return;
+    if (is_normed && of_shared->n)
+        hearth_accel_norm(o->a, &rows->branch, &rows->branch, of_shared, NULL, false, hp->norm_eps, n);
+    if (is_normed && of_exps->n)
+        hearth_accel_norm(o->a, &o->h, &o->h, of_exps, NULL, false, hp->norm_eps, n);
+    if (is_normed)
+        hearth_accel_add(o->a, &o->h, &rows->branch, n_embd, n);
+    if (is_normed && scale != 1.0f)
+        hearth_accel_scale(o->a, &o->h, scale, n_embd, n);
+    add(o, rows, &o->h, W(l, ffn_down_b), W(l, ffn_post_norm));
+}
+
+// hearth_ffn() of a layer with experts. What needs acts of h comes before what changes them.
+static void feed_experts(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer)
+{
+    const struct hearth_hparams *hp = o->s->context.hp;
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    const bool shares = hp->n_ff_shared != 0, apart = W(l, ffn_norm_exps)->n != 0;
+    const bool is_early = hp->early_router, own = !is_early && W(l, ffn_router_norm)->n;
+    const bool of_h = !is_early && !own && !apart; // the router reads what all read
+    if (own) {
+        norm_alone(o, rows, W(l, ffn_router_norm));
+        route(o, rows, layer, &o->h);
+    }
+    norm(o, W(l, ffn_norm), W(l, ffn_norm_b), rows);
+    if (shares && W(l, ffn_router_shared)->n) // a STEP product in both classes
+        hearth_accel_product(o->a, false, &o->moe.shared_products, W(l, ffn_router_shared),
+                             (struct hearth_accel_input){&o->h, &o->acts}, (size_t)rows->n, NULL);
+    if (shares) {
+        compute_shared(o, rows, W(l, ffn_gate_shared), W(l, ffn_up_shared), of_h ? W(l, ffn_router) : NULL);
+        product(o, rows, &rows->branch, W(l, ffn_down_shared), &o->gate, NULL);
+        if (of_h)
+            choose_experts(o, rows, layer);
+    } else if (of_h) {
+        route(o, rows, layer, &o->h);
+    }
+    if (apart) {
+        norm_alone(o, rows, W(l, ffn_norm_exps));
+        if (!is_early && !own)
+            route(o, rows, layer, &o->h);
+    }
+    compute_experts(o, rows, layer);
+    add_experts(o, rows, layer, shares);
+}
+
 // x += attn_out(norm(x)), where that is in attention's place.
 static void multiply(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer)
 {
@@ -384,6 +588,12 @@ static void multiply(struct hearth_offload *o, const struct hearth_offload_rows 
     norm(o, W(l, attn_norm), W(l, attn_norm_b), rows);
     product(o, rows, &o->out, W(l, attn_out), &o->h, NULL);
     add(o, rows, &o->out, W(l, attn_out_b), W(l, attn_post_norm));
+}
+
+static void scale_output(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer)
+{
+    hearth_accel_scale_by(o->a, &rows->x, W(layer_of(o, layer), output_scale),
+                          (size_t)o->s->context.hp->n_embd, (size_t)rows->n);
 }
 
 // What comes of a feed-forward part whose input is normed, where attention stands before it.
@@ -398,8 +608,7 @@ static void add_feed_forward(struct hearth_offload *o, const struct hearth_offlo
         add(o, rows, &rows->branch, W(l, attn_out_b), W(l, attn_post_norm));
     if (!alone)
         add(o, rows, &o->h, W(l, ffn_down_b), W(l, ffn_post_norm));
-    hearth_accel_scale_by(o->a, &rows->x, W(l, output_scale), (size_t)o->s->context.hp->n_embd,
-                          (size_t)rows->n);
+    scale_output(o, rows, layer);
 }
 
 void hearth_offload_finish(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)
@@ -421,6 +630,11 @@ void hearth_offload_finish(struct hearth_offload *o, struct hearth_offload_rows 
         multiply(o, rows, layer);
     if (!hearth_feeds(hp, layer))
         return;
+    if (hp->n_expert) {
+        (hearth_has_experts(hp, layer) ? feed_experts : feed_dense)(o, rows, layer);
+        scale_output(o, rows, layer);
+        return;
+    }
     norm(o, W(l, ffn_norm), W(l, ffn_norm_b), rows);
     add_feed_forward(o, rows, layer, false);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Which layers go to which device, and bringing them there: workspace first, then layers from the last one on, each with
-// its part of the cache, then the head, as far as the memory goes. Of models with experts: the head, what experts pass
-// through, then layers' attention with the cache, then hot experts.
+// its part of the cache, then the head, as far as the memory goes. So of models with experts, where all of the layers that
+// are wanted has room. Else of these: the head, what experts pass through, then layers' attention with the cache, then hot
+// experts.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "base/memory.h"
 #include "engine/offload.h"
 #include "engine/offload_divide.h"
+#include "engine/offload_parts.h"
 #include "model/ffn.h"
 
 // Rows that the head takes together, at most.
@@ -21,143 +23,8 @@
 #define LEAST_TO_MEASURE ((uint64_t)64 << 20)
 // Prompts pass through the device where the CPU has one layer of so many, or more.
 #define LEAST_SHARE 4
-
-// ---- which layers
-
-// Those of attention come first.
-#define ROLE(name) (offsetof(struct hearth_layer, name) / sizeof(struct hearth_weight))
-static const size_t roles[] = {
-    ROLE(attn_inner_norm), ROLE(attn_norm),     ROLE(attn_norm_b),    ROLE(attn_q),      ROLE(attn_k),
-    ROLE(attn_v),          ROLE(attn_gate),     ROLE(attn_q_b),       ROLE(attn_k_b),    ROLE(attn_v_b),
-    ROLE(attn_q_norm),     ROLE(attn_k_norm),   ROLE(attn_sinks),     ROLE(attn_out),    ROLE(attn_out_b),
-    ROLE(attn_post_norm),  ROLE(ffn_post_norm), ROLE(ffn_norm),       ROLE(ffn_norm_b),  ROLE(ffn_gate),
-    ROLE(ffn_up),          ROLE(ffn_down),      ROLE(ffn_gate_b),     ROLE(ffn_up_b),    ROLE(ffn_down_b),
-    ROLE(ffn_down_t),      ROLE(ffn_linear),    ROLE(ffn_inner_norm), ROLE(output_scale)};
-
-#define N_ROLES     (sizeof roles / sizeof *roles)
-#define N_ATTENTION 16
-
-static const size_t predictor_roles[] = {ROLE(pred_fc1), ROLE(pred_fc2)};
-
-// Beside attention.
-static const size_t shared_roles[] = {ROLE(ffn_norm), ROLE(ffn_norm_b), ROLE(ffn_gate_shared),
-                                      ROLE(ffn_up_shared), ROLE(ffn_down_shared)};
-#undef ROLE
-
-// Whether devices that have a layer's attention have the expert that all tokens use, too: not one that a router weighs,
-// nor one without gates or with limits of these.
-static bool shares_expert(const struct hearth_session *s)
-{
-    const struct hearth_hparams *hp = &s->model->hp;
-    const struct hearth_layer *layers = s->model->weights.layers;
-    bool shares = hp->n_expert && hp->n_ff_shared;
-    for (int i = 0; i < hp->n_layer && shares; i++)
-        shares = !hearth_has_experts(hp, i) ||
-                 (hearth_has(&layers[i].ffn_gate_shared) && !hearth_has(&layers[i].ffn_router_shared) &&
-                  hearth_limit_of(hp, i, false).at == 0.0f);
-    return shares;
-}
-
-// The layer's weights that a device has: places in struct hearth_layer. Returns how many.
-static size_t list_roles(const struct hearth_session *s, size_t *out)
-{
-    size_t n = s->model->hp.n_expert ? N_ATTENTION : N_ROLES;
-    const bool shares = shares_expert(s);
-    memcpy(out, roles, n * sizeof *roles);
-    for (size_t i = 0; shares && i < sizeof shared_roles / sizeof *shared_roles; i++)
-        out[n++] = shared_roles[i];
-    if (s->model->hp.n_expert)
-        return n;
-    for (size_t i = 0; s->mode.sparsity == HEARTH_SPARSITY_PREDICT && i < 2; i++)
-        out[n++] = predictor_roles[i];
-    return n;
-}
-
-static const struct hearth_weight *weight_of(const struct hearth_session *s, int layer, size_t role)
-{
-    return (const struct hearth_weight *)(const void *)&s->model->weights.layers[layer] + role;
-}
-
-// Whether a device has nothing of the layer: of models with experts, attention alone is there.
-static bool is_idle(const struct hearth_session *s, int layer)
-{
-    return s->model->hp.n_expert && !hearth_attends(&s->model->hp, layer);
-}
-
-// Of a device's memory, with the layer's part of the cache; 0 where it has nothing there. False: devices do not know it.
-static bool layer_bytes(const struct hearth_session *s, int layer, uint64_t *bytes)
-{
-    size_t list[N_ROLES + 2], n = list_roles(s, list);
-    *bytes = 0;
-    if (!hearth_offload_knows(s, layer))
-        return false;
-    if (is_idle(s, layer))
-        return true;
-    *bytes = hearth_attends(&s->model->hp, layer) ? hearth_offload_cache_bytes(s, layer) : 0;
-    for (size_t i = 0; i < n; i++) {
-        const struct hearth_weight *w = weight_of(s, layer, list[i]);
-        const uint64_t own = hearth_has(w) ? hearth_accel_weight_bytes(w->type, w->k, w->n) : 0;
-        if (hearth_has(w) && !own)
-            return false;
-        *bytes += own;
-    }
-    return true;
-}
-
-// Whether each part of the weight is within one piece of the device's memory.
-static bool is_within_piece(const struct hearth_offload *o, const struct hearth_weight *w)
-{
-    size_t parts[HEARTH_ACCEL_WEIGHT_PARTS];
-    bool is = hearth_accel_weight_parts(w->type, w->k, w->n, parts);
-    for (int i = 0; i < HEARTH_ACCEL_WEIGHT_PARTS && is; i++)
-        is = parts[i] <= o->largest;
-    return is;
-}
-
-// The same of all that a layer has there.
-static bool is_layer_within(const struct hearth_offload *o, int layer)
-{
-    size_t list[N_ROLES + 2], n = list_roles(o->s, list);
-    const bool attends = hearth_attends(&o->s->model->hp, layer);
-    bool is = !attends || hearth_offload_cache_bytes(o->s, layer) <= o->largest;
-    if (is_idle(o->s, layer))
-        return true;
-    for (size_t i = 0; i < n && is; i++) {
-        const struct hearth_weight *w = weight_of(o->s, layer, list[i]);
-        is = !hearth_has(w) || is_within_piece(o, w);
-    }
-    return is;
-}
-
-// ---- layers
-
-static void close_layer(struct hearth_offload *o, struct hearth_offload_layer *l)
-{
-    for (size_t i = 0; i < HEARTH_LAYER_WEIGHTS; i++)
-        hearth_accel_weight_close(o->a, &l->w[i]);
-    hearth_accel_free(o->a, &l->cache.pages);
-}
-
-// HEARTH_OK with a device that has failed: its memory is full.
-static int open_layer(struct hearth_offload *o, struct hearth_offload_layer *l, int layer,
-                      struct hearth_error *err)
-{
-    const struct hearth_session *s = o->s;
-    size_t list[N_ROLES + 2], n = list_roles(s, list);
-    int rc = HEARTH_OK;
-    if (is_idle(s, layer))
-        return HEARTH_OK;
-    l->cache = hearth_offload_cache(s, layer);
-    if (hearth_attends(&s->model->hp, layer))
-        l->cache.pages = hearth_accel_alloc(o->a, (size_t)hearth_offload_cache_bytes(s, layer));
-    const struct hearth_weight *now = hearth_layer_weights(&s->context.weights->layers[layer]);
-    for (size_t i = 0; i < n && !rc && !hearth_accel_has_failed(o->a); i++) {
-        const struct hearth_weight *w = weight_of(s, layer, list[i]);
-        if (hearth_has(w))
-            rc = hearth_offload_send(o->a, s->model, &l->w[list[i]], w, &now[list[i]], w->n, err);
-    }
-    return rc;
-}
+// With fewer rows of a prompt together (or all that there are) whole layers with experts gain nothing.
+#define LEAST_ROWS 32
 
 // ---- workspace
 
@@ -181,7 +48,8 @@ static void each_rows_buffer(struct hearth_offload *o, struct hearth_offload_row
     fn(arg, &r->both, hp->attn_gated ? n * 2 * q : 0);
     fn(arg, &r->gate, hp->gates_apart ? n * q : 0);
     fn(arg, &r->growth, hp->q_growth != 0.0f ? n * f32 : 0);
-    fn(arg, &r->branch, hp->parallel || hp->has_linear || shares_expert(o->s) ? n * embd : 0);
+    const bool shares = o->attention ? hearth_offload_shares_expert(o->s) : hp->n_expert && hp->n_ff_shared;
+    fn(arg, &r->branch, hp->parallel || hp->has_linear || shares ? n * embd : 0);
     fn(arg, &r->cos_sin, n * (uint64_t)hp->n_rot * f32);
     fn(arg, &r->cos_sin_window, hp->rope_theta_window > 0 ? n * (uint64_t)hp->n_rot_window * f32 : 0);
     fn(arg, &r->places, n * 2 * sizeof(int32_t));
@@ -198,8 +66,9 @@ static void each_buffer(struct hearth_offload *o, uint64_t cap, buffer_fn fn, vo
     const struct hearth_session *s = o->s;
     const struct hearth_hparams *hp = &s->model->hp;
     const uint64_t f32 = sizeof(float), steps = (uint64_t)s->limits.max_steps, n = larger(cap, steps);
-    const uint64_t embd = (uint64_t)hp->n_embd,
-                   ff = hp->n_expert ? (uint64_t)hp->n_ff_shared : (uint64_t)hearth_ffn_neurons(hp);
+    const uint64_t embd = (uint64_t)hp->n_embd, ff = o->attention   ? (uint64_t)hp->n_ff_shared
+                                                     : hp->n_expert ? (uint64_t)hearth_ffn_shared(hp)
+                                                                    : (uint64_t)hearth_ffn_neurons(hp);
     const uint64_t dim = larger((uint64_t)hearth_head_dim_most(hp),
                                 larger((uint64_t)hp->value_dim, (uint64_t)hp->value_dim_window));
     const uint64_t heads = (uint64_t)hearth_n_head_most(hp), q = heads * dim,
@@ -230,6 +99,8 @@ static void each_buffer(struct hearth_offload *o, uint64_t cap, buffer_fn fn, vo
     fn(arg, &o->pages, o->max_pages * sizeof(int32_t));
     for (int i = 0; i < 2; i++)
         fn(arg, &o->seen[i], previous ? steps * embd * f32 : 0);
+    if (hp->n_expert && !o->attention)
+        hearth_offload_each_moe_buffer(o, n, fn, arg);
 }
 
 struct sum {
@@ -289,21 +160,33 @@ static int fill_constants(struct hearth_offload *o, struct hearth_error *err)
     return HEARTH_OK;
 }
 
-// As many rows of a prompt as there is room for: a quarter of the memory at most. Returns the bytes of all; 0: there is
-// no room.
-static uint64_t size_workspace(struct hearth_offload *o, uint64_t vram)
+// Rows of a prompt that the device takes together, at most.
+static int most_rows(const struct hearth_offload *o)
 {
-    const uint64_t largest = o->largest;
-    const int rows = o->s->limits.max_rows;
-    for (int cap = rows < MAX_ROWS ? rows : MAX_ROWS; cap >= 1; cap = cap > 1 ? (cap + 1) / 2 : 0) {
+    const struct hearth_hparams *hp = &o->s->model->hp;
+    const int most = hp->n_expert && !o->attention ? HEARTH_EXPERT_ROWS_MOST / hp->n_expert_used : MAX_ROWS;
+    return o->s->limits.max_rows < most ? o->s->limits.max_rows : most;
+}
+
+// As many rows of a prompt as `bytes` have room for. Returns the bytes of all; 0: there is no room.
+static uint64_t size_workspace_within(struct hearth_offload *o, uint64_t bytes)
+{
+    for (int cap = most_rows(o); cap >= 1; cap = cap > 1 ? (cap + 1) / 2 : 0) {
         struct sum sum = {0};
         each_buffer(o, (uint64_t)cap, add_bytes, &sum);
         o->rows[0].cap = cap;
         o->rows[1].cap = o->s->limits.max_steps;
-        if (sum.largest <= largest && sum.bytes <= vram / 4)
+        if (sum.largest <= o->largest && sum.bytes <= bytes)
             return sum.bytes;
     }
     return 0;
+}
+
+// The same with a quarter of the memory, or of whole layers with experts what these leave, if that is less.
+static uint64_t size_workspace(struct hearth_offload *o, uint64_t vram)
+{
+    const uint64_t left = vram > o->reserved ? vram - o->reserved : 0;
+    return size_workspace_within(o, left < vram / 4 ? left : vram / 4);
 }
 
 // The host's side of it.
@@ -321,12 +204,12 @@ static int take_tables(struct hearth_offload *o, struct hearth_error *err)
     o->known = hearth_calloc(pages, sizeof *o->known);
     o->seen_copy =
         hearth_calloc((size_t)o->s->limits.max_steps, (size_t)o->s->model->hp.n_embd * sizeof *o->seen_copy);
-    if (shares_expert(o->s))
+    const bool shares = o->attention && hearth_offload_shares_expert(o->s);
+    if (shares)
         o->shared_copy = hearth_accel_alloc_host(o->a, (size_t)o->s->limits.max_rows *
                                                            (size_t)o->s->model->hp.n_embd * sizeof(float));
-    return (o->step_copy || o->attention) && (o->shared_copy || !shares_expert(o->s)) && o->seen_copy &&
-                   o->copy[0] && o->copy[1] && o->places && o->growth && o->page_numbers && o->births &&
-                   o->known
+    return (o->step_copy || o->attention) && (o->shared_copy || !shares) && o->seen_copy && o->copy[0] &&
+                   o->copy[1] && o->places && o->growth && o->page_numbers && o->births && o->known
                ? HEARTH_OK
                : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device's tables");
 }
@@ -337,9 +220,9 @@ static int take_tables(struct hearth_offload *o, struct hearth_error *err)
 static void drop_idle(struct hearth_offload *o)
 {
     int n = 0;
-    while (o->end > o->first && is_idle(o->s, o->end - 1))
+    while (o->end > o->first && hearth_offload_is_idle(o, o->end - 1))
         o->end--;
-    while (o->first + n < o->end && is_idle(o->s, o->first + n))
+    while (o->first + n < o->end && hearth_offload_is_idle(o, o->first + n))
         n++;
     o->first += n;
     memmove(o->layers, o->layers + n, (size_t)(o->end - o->first) * sizeof *o->layers);
@@ -354,6 +237,19 @@ int hearth_offload_attention(const struct hearth_offload *o)
     return n;
 }
 
+// The first of layers [from, end) that there is room for, with all behind it.
+static int first_with_room(const struct hearth_offload *o, int from, int end, uint64_t room)
+{
+    int first = end;
+    for (uint64_t bytes; first > from; first--) {
+        if (!hearth_offload_layer_bytes(o, first - 1, &bytes) || bytes > room ||
+            !hearth_offload_is_layer_within(o, first - 1))
+            break;
+        room -= bytes;
+    }
+    return first;
+}
+
 // Layers [from, o->end), as far as there is room: the last ones of them.
 static int place_layers(struct hearth_offload *o, int from, uint64_t room, struct hearth_error *err)
 {
@@ -361,20 +257,15 @@ static int place_layers(struct hearth_offload *o, int from, uint64_t room, struc
     o->layers = hearth_calloc((size_t)end, sizeof *o->layers);
     if (!o->layers)
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device's layers");
-    int first = end;
-    for (uint64_t bytes; first > from; first--) {
-        if (!layer_bytes(o->s, first - 1, &bytes) || bytes > room || !is_layer_within(o, first - 1))
-            break;
-        room -= bytes;
-    }
+    const int first = first_with_room(o, from, end, room);
     // From the last one on, so that where the device has less memory than it says those behind stay.
     for (int layer = end; layer-- > first;) {
-        int rc = open_layer(o, &o->layers[layer - first], layer, err);
+        int rc = hearth_offload_open_layer(o, &o->layers[layer - first], layer, err);
         if (rc)
             return rc;
         if (hearth_accel_has_failed(o->a)) {
             const size_t kept = (size_t)(end - layer - 1);
-            close_layer(o, &o->layers[layer - first]);
+            hearth_offload_close_layer(o, &o->layers[layer - first]);
             memmove(o->layers, o->layers + (layer + 1 - first), kept * sizeof *o->layers);
             memset(o->layers + kept, 0, ((size_t)end - kept) * sizeof *o->layers); // closed once
             break;
@@ -390,8 +281,8 @@ static int count_layers(const struct hearth_offload *o, uint64_t room, int most,
 {
     const int n_layer = o->s->model->hp.n_layer;
     int n = 0;
-    for (uint64_t bytes; n < most && is_layer_within(o, n_layer - n - 1); n++) {
-        if (!layer_bytes(o->s, n_layer - n - 1, &bytes) || bytes > room)
+    for (uint64_t bytes; n < most && hearth_offload_is_layer_within(o, n_layer - n - 1); n++) {
+        if (!hearth_offload_layer_bytes(o, n_layer - n - 1, &bytes) || bytes > room)
             break;
         room -= bytes;
     }
@@ -412,8 +303,8 @@ static struct hearth_through_setup through_setup(const struct hearth_offload *o,
     uint64_t bytes = 0;
     for (int layer = 0; layer < o->s->model->hp.n_layer; layer++)
         bytes = larger(bytes, hearth_offload_cache_bytes(o->s, layer));
-    return (struct hearth_through_setup){.roles = roles,
-                                         .n_roles = N_ROLES,
+    return (struct hearth_through_setup){.roles = hearth_offload_roles,
+                                         .n_roles = HEARTH_OFFLOAD_ROLES,
                                          .max_pages = o->max_pages,
                                          .cache_bytes = bytes,
                                          .n_layers = o->s->model->hp.n_layer,
@@ -428,7 +319,8 @@ static uint64_t room_for_through(const struct hearth_offload *o, const struct he
     const struct hearth_through_setup setup = through_setup(o, p);
     const int n_layer = o->s->model->hp.n_layer, most = most_layers(o, p);
     uint64_t left;
-    bool knows = p->prompts != HEARTH_DEVICE_PROMPTS_NEVER && !o->attention && !o->s->model->hp.uneven;
+    bool knows =
+        p->prompts != HEARTH_DEVICE_PROMPTS_NEVER && !o->s->model->hp.n_expert && !o->s->model->hp.uneven;
     for (int layer = 0; layer < n_layer && knows; layer++)
         knows = hearth_offload_knows(o->s, layer) && hearth_attends(&o->s->model->hp, layer) &&
                 hearth_feeds(&o->s->model->hp, layer);
@@ -490,8 +382,8 @@ static int place_head(struct hearth_offload *o, struct hearth_error *err)
 
 static uint64_t room_of(const struct hearth_offload *o)
 {
-    const uint64_t used = hearth_accel_stats(o->a).bytes;
-    return used < o->vram && !hearth_accel_has_failed(o->a) ? o->vram - used : 0;
+    const uint64_t used = o->a ? hearth_accel_stats(o->a).bytes : 0; // it may be one that is only asked about
+    return used < o->vram && !(o->a && hearth_accel_has_failed(o->a)) ? o->vram - used : 0;
 }
 
 static bool wants_head(const struct hearth_session *s, const struct hearth_offload_params *p)
@@ -500,24 +392,24 @@ static bool wants_head(const struct hearth_session *s, const struct hearth_offlo
 }
 
 // The first of the layers that devices may have: behind it, they know all of them.
-static int least_layer(const struct hearth_session *s, int most)
+static int least_layer(const struct hearth_offload *o, int most)
 {
-    const int n_layer = s->model->hp.n_layer;
+    const int n_layer = o->s->model->hp.n_layer;
     int least = n_layer;
     uint64_t bytes;
     while (least > 0 && (most == HEARTH_OFFLOAD_ALL || n_layer - least < most) &&
-           layer_bytes(s, least - 1, &bytes))
+           hearth_offload_layer_bytes(o, least - 1, &bytes))
         least--;
     return least;
 }
 
 // Of a layer from `least` on, about; 0: they have nothing that could be there.
-static uint64_t mean_bytes(const struct hearth_session *s, int least)
+static uint64_t mean_bytes(const struct hearth_offload *o, int least)
 {
     uint64_t bytes = 0, own;
-    for (int layer = least; layer < s->model->hp.n_layer; layer++)
-        bytes += layer_bytes(s, layer, &own) ? own : 0;
-    const uint64_t n = (uint64_t)(s->model->hp.n_layer - least);
+    for (int layer = least; layer < o->s->model->hp.n_layer; layer++)
+        bytes += hearth_offload_layer_bytes(o, layer, &own) ? own : 0;
+    const uint64_t n = (uint64_t)(o->s->model->hp.n_layer - least);
     return (bytes + n - 1) / n;
 }
 
@@ -546,37 +438,60 @@ static void size_sides(struct hearth_offload *const *devices, struct hearth_offl
         sides[n - 1].room -= head;
 }
 
-// How fast each is, where it matters.
+// How fast each is, where it matters. It is measured once.
 static void measure_sides(struct hearth_offload *const *devices, struct hearth_offload_side *sides, int n)
 {
     bool matters = n > 1;
     for (int i = 0; i < n; i++)
         matters &= devices[i]->vram >= LEAST_TO_MEASURE && sides[i].share <= 0;
-    for (int i = 0; i < n && matters; i++)
-        sides[i].speed = hearth_accel_speed(devices[i]->a);
+    for (int i = 0; i < n && matters; i++) {
+        devices[i]->speed = devices[i]->speed > 0 ? devices[i]->speed : hearth_accel_speed(devices[i]->a);
+        sides[i].speed = devices[i]->speed;
+    }
+}
+
+// What devices have to divide, layers from `least` on.
+struct division {
+    struct hearth_offload_side sides[HEARTH_ACCEL_MOST];
+    int n, least;
+    uint64_t bytes; // of a layer, about; 0: there is nothing
+};
+
+static struct division begin_division(struct hearth_offload *const *devices, int n,
+                                      const struct hearth_offload_params *p)
+{
+    const struct hearth_session *s = devices[0]->s;
+    const int n_layer = s->model->hp.n_layer;
+    struct division d = {.n = n, .least = least_layer(devices[0], p->layers)};
+    d.bytes = d.least < n_layer ? mean_bytes(devices[0], d.least) : 0;
+    if (!d.bytes)
+        return d;
+    for (int i = 0; i < p->n_shares; i++)
+        d.sides[i].share = p->shares[i];
+    // Where attention alone is there, the head is already.
+    size_sides(devices, d.sides, n, n_layer - d.least, d.bytes,
+               wants_head(s, p) && !devices[0]->attention ? head_bytes(s) : 0);
+    measure_sides(devices, d.sides, n);
+    return d;
+}
+
+// The first of the layers that device i is to have, of those before `end`.
+static int from_of(const struct division *d, int i, int n_layer, int end)
+{
+    return hearth_offload_from(d->sides, d->n, i, d->least, n_layer, end, d->bytes);
 }
 
 static int divide_layers(struct hearth_offload *const *devices, int n, const struct hearth_offload_params *p,
                          struct hearth_error *err)
 {
-    const struct hearth_session *s = devices[0]->s;
-    const int n_layer = s->model->hp.n_layer, least = least_layer(s, p->layers);
-    struct hearth_offload_side sides[HEARTH_ACCEL_MOST] = {0};
-    const uint64_t bytes = least < n_layer ? mean_bytes(s, least) : 0;
-    if (!bytes)
-        return HEARTH_OK;
-    for (int i = 0; i < p->n_shares; i++)
-        sides[i].share = p->shares[i];
-    // With experts the head is there already.
-    size_sides(devices, sides, n, n_layer - least, bytes,
-               wants_head(s, p) && !s->model->hp.n_expert ? head_bytes(s) : 0);
-    measure_sides(devices, sides, n);
+    const int n_layer = devices[0]->s->model->hp.n_layer;
+    const struct division d = begin_division(devices, n, p);
     int rc = HEARTH_OK;
-    for (int i = n - 1, end = n_layer; i >= 0 && !rc; end = devices[i--]->first) {
+    for (int i = n - 1, end = n_layer; i >= 0 && !rc && d.bytes; end = devices[i--]->first) {
         struct hearth_offload *o = devices[i];
-        const int from = hearth_offload_from(sides, n, i, least, n_layer, end, bytes);
+        const int from = from_of(&d, i, n_layer, end);
         o->first = o->end = end;
-        if (!sides[i].room || from == end)
+        if (!d.sides[i].room || from == end)
             continue;
         rc = take_tables(o, err);
         if (!rc)
@@ -584,11 +499,52 @@ static int divide_layers(struct hearth_offload *const *devices, int n, const str
         if (!rc)
             rc = fill_constants(o, err);
         if (!rc)
-            rc = place_all_layers(o, p, n == 1, from, sides[i].room, err);
+            rc = place_all_layers(o, p, n == 1, from, d.sides[i].room, err);
         if (o->first == o->end && !o->through) // the head and hot neurons can use the room
             close_workspace(o);
     }
     return rc;
+}
+
+// What all layers that are wanted take of the only device, whole, with the head.
+static uint64_t bytes_of_whole(const struct hearth_offload *o, const struct hearth_offload_params *p)
+{
+    uint64_t bytes = wants_head(o->s, p) ? head_bytes(o->s) : 0, own;
+    for (int n_layer = o->s->model->hp.n_layer, layer = n_layer - most_layers(o, p); layer < n_layer; layer++)
+        bytes += hearth_offload_layer_bytes(o, layer, &own) ? own : 0;
+    return bytes;
+}
+
+// Of a model with experts, whether devices have all of the layers that are wanted there, experts with them: not where it
+// was said how hot ones are divided, or that some are the CPU's, nor where some layer is not known to devices, or has no
+// room. Else they have attention.
+static bool choose_whole(struct hearth_offload *const *devices, int n, const struct hearth_offload_params *p)
+{
+    const struct hearth_hparams *hp = &devices[0]->s->model->hp;
+    if (!hp->n_expert || p->hot_percent || !p->layers)
+        return false;
+    for (int layer = hp->n_layer - most_layers(devices[0], p); layer < hp->n_layer; layer++)
+        if (hearth_has_experts(hp, layer) && hearth_are_cpu_experts(&p->cpu_experts, layer))
+            return false;
+    for (int i = 0; i < n; i++) {
+        devices[i]->attention = false;
+        devices[i]->reserved = n == 1 ? bytes_of_whole(devices[0], p) : 0;
+    }
+    const struct division d = begin_division(devices, n, p);
+    bool fits = d.bytes && d.least == hp->n_layer - most_layers(devices[0], p);
+    int first = hp->n_layer;
+    for (int i = n - 1; i >= 0 && fits; i--) {
+        const int from = from_of(&d, i, hp->n_layer, first), least_rows = most_rows(devices[i]), end = first;
+        if (d.sides[i].room)
+            first = first_with_room(devices[i], from, end, d.sides[i].room);
+        fits = first == end || devices[i]->rows[0].cap >= (least_rows < LEAST_ROWS ? least_rows : LEAST_ROWS);
+    }
+    fits = fits && first == d.least;
+    for (int i = 0; i < n && !fits; i++) {
+        devices[i]->attention = true;
+        devices[i]->reserved = 0;
+    }
+    return fits;
 }
 
 // The head goes to the last device that has layers and room; else to the last one that has room.
@@ -599,7 +555,7 @@ static int place_head_somewhere(struct hearth_offload *const *devices, int n, st
         for (int i = n - 1; i >= 0; i--) {
             struct hearth_offload *o = devices[i];
             if ((with_layers && o->first == o->end) || room_of(o) < bytes ||
-                !is_within_piece(o, &o->s->model->weights.output))
+                !hearth_offload_is_within_piece(o, &o->s->model->weights.output))
                 continue;
             const int rc = place_head(o, err);
             if (rc || o->head)
@@ -626,15 +582,15 @@ static int place_hot(struct hearth_offload *const *devices, int n, const struct 
     int rc = HEARTH_OK;
     for (int i = 0; i < n; i++)
         all += (double)room_of(devices[i]);
-    for (int i = n - 1, end = devices[0]->first, end_experts = s->model->hp.n_layer; i >= 0 && !rc; i--) {
+    const int layers = devices[0]->attention ? s->model->hp.n_layer : devices[0]->first; // with hot experts
+    for (int i = n - 1, end = devices[0]->first, end_experts = layers; i >= 0 && !rc; i--) {
         struct hearth_offload *o = devices[i];
         const uint64_t room = room_of(o);
         if (!room)
             continue;
         before += (double)room;
         const double left = 1 - before / all;
-        const int first = (int)(left * devices[0]->first + 0.5),
-                  first_experts = (int)(left * s->model->hp.n_layer + 0.5);
+        const int first = (int)(left * devices[0]->first + 0.5), first_experts = (int)(left * layers + 0.5);
         rc = hearth_hot_open(&o->hot, s, o->a, &o->works, first, end, room, err);
         if (!rc)
             rc = hearth_hot_experts_open(&o->experts, s, o->a, &o->works, first_experts, end_experts,
@@ -685,7 +641,7 @@ static uint64_t bytes_for_passing(struct hearth_offload *o, const struct hearth_
 {
     int places, layers;
     size_t cap;
-    return p->prompts == HEARTH_DEVICE_PROMPTS_NEVER
+    return p->prompts == HEARTH_DEVICE_PROMPTS_NEVER || !o->attention
                ? 0
                : hearth_through_experts_bytes(o->s, p->prompts == HEARTH_DEVICE_PROMPTS_ALWAYS,
                                               &p->cpu_experts, room, bytes_of_attention(o, p, room, &layers),
@@ -697,7 +653,7 @@ static int place_passing(struct hearth_offload *o, const struct hearth_offload_p
                          struct hearth_error *err)
 {
     int layers;
-    if (o->next || p->prompts == HEARTH_DEVICE_PROMPTS_NEVER)
+    if (o->next || !o->attention || p->prompts == HEARTH_DEVICE_PROMPTS_NEVER)
         return HEARTH_OK;
     return hearth_through_experts_open(&o->passing, o->s, o->a, &o->works,
                                        p->prompts == HEARTH_DEVICE_PROMPTS_ALWAYS, &p->cpu_experts,
@@ -716,6 +672,7 @@ static int place(struct hearth_offload *first, const struct hearth_offload_param
         hearth_log(HEARTH_LOG_WARNING, "with adapters the CPU computes everything, and the device nothing");
         return HEARTH_OK;
     }
+    choose_whole(devices, n, p);
     int rc = first->attention ? HEARTH_OK : divide_layers(devices, n, p, err);
     if (!rc && wants_head(s, p))
         rc = place_head_somewhere(devices, n, err);
@@ -859,6 +816,8 @@ static void foresee(struct hearth_offload *o, const struct hearth_offload_params
     out->vram = vram;
     if (s->model->adapters)
         return;
+    o->vram = vram;
+    choose_whole((struct hearth_offload *const[]){o}, 1, p);
     const uint64_t workspace =
         !o->attention && hearth_offload_knows(s, n_layer - 1) ? size_workspace(o, vram) : 0;
     if (workspace && p->layers != 0) {
@@ -870,7 +829,7 @@ static void foresee(struct hearth_offload *o, const struct hearth_offload_params
     }
     const uint64_t head = head_bytes(s);
     out->head = wants_head(s, p) && head && out->bytes + head <= vram &&
-                is_within_piece(o, &s->model->weights.output);
+                hearth_offload_is_within_piece(o, &s->model->weights.output);
     out->bytes += out->head ? head : 0;
     if (uses_rest(p)) {
         const uint64_t passing = bytes_for_passing(o, p, vram - out->bytes);
@@ -883,7 +842,7 @@ static void foresee(struct hearth_offload *o, const struct hearth_offload_params
         for (int layer = n_layer - layers; layer < n_layer; layer++)
             out->attention += hearth_attends(&s->model->hp, layer);
     }
-    out->hot = uses_hot(p);
+    out->hot = uses_hot(p) && (o->attention || !s->model->hp.n_expert || out->layers < n_layer);
     if (out->hot)
         out->neurons = hearth_hot_count(s, n_layer - out->layers, vram - out->bytes);
 }
@@ -934,7 +893,7 @@ static void close_device(struct hearth_offload *o)
         hearth_hot_experts_close(&o->experts);
         hearth_through_experts_close(&o->passing);
         for (int i = 0; o->layers && i < o->end; i++)
-            close_layer(o, &o->layers[i]);
+            hearth_offload_close_layer(o, &o->layers[i]);
         close_workspace(o);
         close_head(o);
         hearth_accel_close(&o->a);

@@ -200,12 +200,12 @@ static uint64_t streamed_bytes(const struct hearth_budget_params *p, uint64_t *l
     return sum + (head_streams(p) ? p->head : 0);
 }
 
-// Experts: one of each layer, and room for those of one token.
+// Experts: one of each layer that is here, and room for those of one token, whoever has its layers.
 static uint64_t experts_of_layers(const struct hearth_budget_params *p, uint64_t *common)
 {
     uint64_t sum = 0, largest = 0;
     for (uint32_t i = 0; p->n_experts && i < p->n_layers; i++) {
-        sum += p->expert_bytes[i];
+        sum += i < layers_here(p) ? p->expert_bytes[i] : 0;
         largest = p->expert_bytes[i] > largest ? p->expert_bytes[i] : largest;
     }
     *common = p->common_experts * largest;
@@ -216,7 +216,7 @@ static uint64_t least_experts(const struct hearth_budget_params *p)
 {
     uint64_t common;
     const uint64_t all = p->n_experts * experts_of_layers(p, &common);
-    return common < all ? common : all;
+    return common < all || p->n_elsewhere ? common : all;
 }
 
 // The smaller of two sizes: all neurons in matrices, or one token's neurons and the reserve in the cache.
@@ -415,7 +415,8 @@ static int plan_neurons(struct budget *b, uint64_t available, struct hearth_budg
 
 // ---- experts
 
-// As many experts of each layer as fit beside the common slots, then one more in the first layers.
+// As many experts of each layer as fit beside the common slots, then one more in the first layers. Where a device has
+// layers, it may fail, and there are common slots in any case.
 static void plan_experts(const struct hearth_budget_params *p, uint64_t available,
                          struct hearth_budget_plan *out)
 {
@@ -425,14 +426,15 @@ static void plan_experts(const struct hearth_budget_params *p, uint64_t availabl
         return;
     out->layer_experts = p->n_experts;
     out->expert_bytes = p->n_experts * each;
-    if (out->expert_bytes <= available)
+    if (out->expert_bytes <= available && !p->n_elsewhere)
         return;
     assert(common <= available); // the floor has them
     const uint64_t left = available - common;
     out->common_experts = p->common_experts;
-    out->layer_experts = (uint32_t)(left / each);
+    if (out->expert_bytes > left)
+        out->layer_experts = (uint32_t)(left / each);
     out->expert_bytes = common + out->layer_experts * each;
-    while (out->more_experts < p->n_layers &&
+    while (out->layer_experts < p->n_experts && out->more_experts < layers_here(p) &&
            p->expert_bytes[out->more_experts] <= available - out->expert_bytes)
         out->expert_bytes += p->expert_bytes[out->more_experts++];
 }
@@ -459,7 +461,8 @@ static int spend(struct budget *b, uint64_t budget, struct hearth_budget_plan *o
         return rc;
     plan_experts(p, available, out);
     uint64_t neurons = out->resident_bytes + out->region_bytes + out->table_bytes + out->expert_bytes;
-    if (!out->embedding_in_memory && out->all_resident && !out->dense_streams && !out->common_experts &&
+    const bool experts_stream = out->common_experts && out->layer_experts < p->n_experts;
+    if (!out->embedding_in_memory && out->all_resident && !out->dense_streams && !experts_stream &&
         p->embedding <= available - neurons) {
         out->embedding_in_memory = true;
         out->dense_bytes += p->embedding;
@@ -522,7 +525,7 @@ int hearth_budget_lend(const struct hearth_budget_params *p, const struct hearth
 static double experts_of_token(const struct hearth_budget_params *p, const struct hearth_budget_plan *plan)
 {
     double bytes = 0;
-    for (uint32_t i = 0; p->n_experts && i < p->n_layers; i++) {
+    for (uint32_t i = 0; p->n_experts && i < layers_here(p); i++) {
         const double slots = plan->layer_experts + (i < plan->more_experts);
         bytes += (p->common_experts - 1) * (double)p->expert_bytes[i] * (1 - slots / p->n_experts);
     }

@@ -78,8 +78,8 @@ struct hearth_budget_plan {
     uint64_t resident_neurons, cold_neurons; // sums of the two arrays
     uint32_t reserve;                        // for the neuron cache; 0: there is none
     bool all_resident;                       // every neuron is: no cache
-    // Number of slots for experts in each layer; the first `more_experts` layers have one more.
-    // If all experts have a slot, there are no common slots.
+    // Number of slots for experts in each layer that no device has; the first `more_experts` layers have one more.
+    // If all experts have a slot, there are no common slots; a device's layers have these alone.
     uint32_t layer_experts, more_experts, common_experts;
     uint64_t expert_bytes; // of all slots
 };

@@ -304,10 +304,11 @@ static void read_experts(const struct hearth_forecast_params *f, uint64_t lent, 
     hearth_activity_make(&a, NULL, b->n_experts, &kind, f->tokens);
     const double before = r->bytes;
     double each = 0; // an expert of every layer
-    for (uint32_t i = 0; i < b->n_layers; i++)
+    const uint32_t here = b->n_layers - b->n_elsewhere;
+    for (uint32_t i = 0; i < here; i++)
         each += (double)b->expert_bytes[i];
-    const uint32_t more = (uint32_t)((double)lent / each); // to all layers alike
-    for (uint32_t i = 0; i < b->n_layers; i++) {
+    const uint32_t more = each > 0 ? (uint32_t)((double)lent / each) : 0; // to all layers alike
+    for (uint32_t i = 0; i < here; i++) {
         if (!b->expert_bytes[i]) // the layer has none
             continue;
         const uint32_t slots = f->plan->layer_experts + (i < f->plan->more_experts) + more;
@@ -414,7 +415,7 @@ double hearth_forecast_prompt(const struct hearth_forecast_params *f, int n_ubat
         if (!b->spaces[i].elsewhere)
             bytes +=
                 (double)(b->spaces[i].n_neurons - f->resident[i] - f->quota[i]) * b->spaces[i].bundle_bytes;
-    for (uint32_t i = 0; f->plan && b->n_experts && i < b->n_layers; i++)
+    for (uint32_t i = 0; f->plan && b->n_experts && i < b->n_layers - b->n_elsewhere; i++)
         bytes += (double)(b->n_experts - f->plan->layer_experts) * (double)b->expert_bytes[i];
     const double read = bytes / (f->probe->sequential_gb_s * 1e9);
     return n_ubatch / (fmax(compute, read) + SHOWS_AHEAD * fmin(compute, read));

@@ -50,6 +50,7 @@ struct visit {
 struct experts_state {
     struct hearth_source_setup setup;
     uint32_t n_layers, n_experts;
+    uint32_t n_here;             // of the layers in the order of stages, those that no device has
     struct expert_layer *layers; // [n_layers]
     struct hearth_expert_cache *cache;
     struct hearth_region region; // the layers' slots and the common ones
@@ -492,7 +493,7 @@ static int open_places(struct experts_state *x, const struct hearth_budget_plan 
         return hearth_fail(err, HEARTH_E_MEMORY, "no memory for the list of experts");
     const uint64_t most = x->lendable / x->common_bytes;
     for (uint32_t slots = plan->layer_experts; slots < x->n_experts && x->most_lent < most; slots++)
-        for (uint32_t i = 0; i < x->n_layers && x->most_lent < most; i++) {
+        for (uint32_t i = 0; i < x->n_here && x->most_lent < most; i++) {
             const uint32_t layer = (uint32_t)x->order_of_layers[i];
             if (x->quota[layer] > slots) // one of those with one more
                 continue;
@@ -584,6 +585,7 @@ static int need(void *state, struct hearth_source_need *n, struct hearth_error *
     for (uint32_t i = 0; i < x->n_layers; i++)
         x->expert_bytes[i] = x->layers[n->order[i]].slot_bytes;
     x->lendable = p->lendable;
+    x->n_here = x->n_layers - p->n_elsewhere;
     p->n_experts = x->n_experts;
     p->common_experts = (uint32_t)x->setup.model->hp.n_expert_used + 1;
     p->expert_bytes = x->expert_bytes;
@@ -597,7 +599,7 @@ static int need(void *state, struct hearth_source_need *n, struct hearth_error *
 static int fill(void *state, const struct hearth_budget_plan *plan, struct hearth_error *err)
 {
     struct experts_state *x = state;
-    for (uint32_t i = 0; i < x->n_layers; i++)
+    for (uint32_t i = 0; i < x->n_here; i++)
         x->quota[x->order_of_layers[i]] = plan->layer_experts + (i < plan->more_experts);
     int rc = hearth_region_open(&x->region, (size_t)plan->expert_bytes, "the experts", err);
     if (rc)

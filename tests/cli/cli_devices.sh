@@ -187,7 +187,7 @@ fi
 
 # ---- experts that are the CPU's
 of_model() { # OPTION...: what the device has then, in $tmp/json
-    run 0 run "$experts" -p "$prompt" -n 12 --temp 0 --device 0 --vram 64M -nopo --stats json "$@"
+    run 0 run "$experts" -p "$prompt" -n 12 --temp 0 --device 0 --vram 64M -nopo --device-hot 100 --stats json "$@"
     same "$tmp/out" "$tmp/want_experts"
     tail -n 1 "$tmp/err" >"$tmp/json"
     n_experts=$(json "$tmp/json" device/experts)
@@ -209,6 +209,11 @@ for options in --cpu-moe "-cmoe" "--n-cpu-moe 999" "-ot exps=CPU" '-ot \.ffn_.*_
     [ "$n_experts" = 0 ] || fail "$options leaves $n_experts experts to the device"
     [ "$(json "$tmp/json" device/attention)" -gt 0 ] || fail "$options leaves attention to the CPU"
     err_lacks "without effect"
+    # shellcheck disable=SC2086
+    run 0 run "$experts" -p "$prompt" -n 12 --temp 0 --device 0 --vram 64M $options --stats json
+    same "$tmp/out" "$tmp/want_experts"
+    tail -n 1 "$tmp/err" >"$tmp/json"
+    [ "$(json "$tmp/json" device/layers)" = 0 ] || fail "$options has whole layers on the device"
     # shellcheck disable=SC2086
     run 0 run "$experts" -p "$prompt" -n 12 --temp 0 --device 0 --vram 120K -ub 8 --op-offload $options --stats json
     same "$tmp/out" "$tmp/want_experts"
@@ -238,21 +243,27 @@ for vram in 1K 200K 300K 1G; do
         done
     done
 done
-[ "$(json "$tmp/json" device/attention)" -gt 1 ] || fail "no attention is on the device"
+[ "$(json "$tmp/json" device/layers)" -gt 1 ] || fail "no layers with experts are whole on the device"
 run 0 plan "$experts" --machine oneplus-12 --device 0 --vram 1G -c 128
+out_has "    the last 2 of 2 layers and the head"
+grep -qF "hot experts" "$tmp/out" && fail "there are hot experts in the plan where all layers are on the device"
+run 0 plan "$experts" --machine oneplus-12 --device 0 --vram 1G -c 128 --device-hot 100
 out_has "attention of the last"
-for options in "" "--vram 1G" "-ngl 1 --vram 1G"; do
+for options in "--device-hot 100" "--device-hot 100 --vram 1G" "-ngl 1 --vram 1G"; do
     # shellcheck disable=SC2086
     run 0 plan "$experts" --machine oneplus-12 --device 0 -c 128 $options
     out_has "hot experts, in the rest of its memory"
 done
 run 0 plan "$experts" --machine oneplus-12 --device 0 -c 128 -ngl 1
-out_has "attention of the last 1 of"
+out_has "    the last 1 of"
 grep -qF "hot experts" "$tmp/out" && fail "a number of layers leaves room for hot experts in the plan, but not in run"
 run 0 run "$experts" -p "$prompt" -n 3 --temp 0 --device 0 -c 128 -ngl 1 --stats json
 tail -n 1 "$tmp/err" >"$tmp/json"
 [ "$(json "$tmp/json" device/experts)" = 0 ] || fail "a number of layers leaves room for hot experts in run"
 run 0 run "$experts" -p "$prompt" -n 12 --temp 0 --device 0 -c 128
+same "$tmp/out" "$tmp/want_experts"
+err_has "$name: 2 layers and the head, "
+run 0 run "$experts" -p "$prompt" -n 12 --temp 0 --device 0 -c 128 --device-hot 100
 same "$tmp/out" "$tmp/want_experts"
 err_has "$name: attention of "
 run 0 plan "$model" --machine oneplus-12 --device 0 --vram 1G -c 128

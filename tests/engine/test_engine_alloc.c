@@ -85,7 +85,15 @@ static void test_experts(void **state)
 {
     (void)state;
     need_device();
-    check_way_starved(make("tiny-gpt-oss"), (struct way){.device = "0", .vram = 2 << 20}, "pread");
+    check_way_starved(make("tiny-gpt-oss"), (struct way){.device = "0", .vram = 2 << 20, .hot_percent = 100},
+                      "pread");
+}
+
+static void test_whole_experts(void **state)
+{
+    (void)state;
+    need_device();
+    check_way_starved(make("tiny-gpt-oss"), (struct way){.device = "0", .vram = 64 << 20}, "pread");
 }
 
 static void test_through_experts(void **state)
@@ -190,15 +198,11 @@ int main(int argc, char **argv)
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layers),
-        cmocka_unit_test(test_through),
-        cmocka_unit_test(test_hot),
-        cmocka_unit_test(test_experts),
-        cmocka_unit_test(test_through_experts),
-        cmocka_unit_test(test_several),
-        cmocka_unit_test(test_open),
-        cmocka_unit_test(test_list),
-        cmocka_unit_test(test_outlook),
+        cmocka_unit_test(test_layers),        cmocka_unit_test(test_through),
+        cmocka_unit_test(test_hot),           cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_whole_experts), cmocka_unit_test(test_through_experts),
+        cmocka_unit_test(test_several),       cmocka_unit_test(test_open),
+        cmocka_unit_test(test_list),          cmocka_unit_test(test_outlook),
     };
     return cmocka_run_group_tests(tests, make_folder, leave_devices);
 }

@@ -282,7 +282,8 @@ static void test_failing_open(void **state)
     for (long n = 1; n < 2000; n = n * 2 + 1) {
         struct opened o = open_way(path, &way);
         struct hearth_offload_params params = {.device = {.device = "0", .inexact = true, .fail_at = n},
-                                               .layers = HEARTH_OFFLOAD_ALL};
+                                               .layers = HEARTH_OFFLOAD_ALL,
+                                               .hot_percent = 100};
         OK(hearth_offload_open(&o.session->offload, o.session, &params, &err));
         const int n_there = device_stats_of(&o).attention;
         fewest = n_there < fewest ? n_there : fewest;
@@ -405,6 +406,7 @@ static void test_cancel(void **state)
     struct hearth_session_params p = hearth_session_params_default();
     struct stoppable o;
     p.device = "0";
+    p.device_hot_percent = 100;
     open_stoppable(&o, keep(make("tiny-gpt-oss")), p);
     struct hearth_offload *of = o.session->offload;
     const int seq = check_stops(&o), n_layer = o.model->hp.n_layer;
@@ -434,6 +436,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
+    parts_alone = true;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),  cmocka_unit_test(test_some_attend),
         cmocka_unit_test(test_caches),  cmocka_unit_test(test_by_neuron),

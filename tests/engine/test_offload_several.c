@@ -411,6 +411,7 @@ static void test_experts(void **state)
         if (streams)
             let_stream(path, &way);
         way.device = device;
+        way.hot_percent = 100;
         way.vrams = (const uint64_t[]){60 << 20, 30 << 20};
         way.n_vrams = 2;
         for (int fails = 0; fails < 3; fails++) {

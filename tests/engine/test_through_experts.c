@@ -72,6 +72,8 @@ static void let_pass(const char *path, struct way *way, enum room room)
 static void leave_steps(const struct opened *o)
 {
     struct hearth_hot_experts *hot = o->session->offload->experts;
+    for (int i = 0; hot && i < 2; i++)
+        hearth_share_fix(&hot->shares[i], HEARTH_SHARE_BY_TIME);
     for (int i = 0; hot && i < HEARTH_SHARE_CLASSES; i++)
         hot->shares[1].classes[i] =
             (struct hearth_share_class){.known = true, .left = 1000, .patience = 1000};
@@ -388,6 +390,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
+    parts_alone = true;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),      cmocka_unit_test(test_presets),
         cmocka_unit_test(test_little_room), cmocka_unit_test(test_failing),

@@ -412,6 +412,44 @@ static void elsewhere(void **state)
     assert_int_equal(plan(&p, with.bytes, &m, &err), HEARTH_E_INVALID);
 }
 
+// Neither do its layers' experts; but a token's have room, should the device fail.
+static void experts_elsewhere(void **state)
+{
+    (void)state;
+    enum { N = 16, COMMON = 5 };
+    static const uint64_t bytes[LAYERS] = {90000, 90000, 110000, 90000, 90000, 90000};
+    struct hearth_budget_params p = params(false);
+    struct hearth_error err = {0};
+    struct hearth_budget_floor f;
+    struct hearth_budget_plan plan;
+    p.n_spaces = 0;
+    p.head_by_part = true;
+    p.n_experts = N;
+    p.common_experts = COMMON;
+    p.expert_bytes = bytes;
+    for (p.n_elsewhere = 1; p.n_elsewhere <= LAYERS; p.n_elsewhere++) {
+        const uint32_t here = LAYERS - p.n_elsewhere;
+        uint64_t each = 0;
+        for (uint32_t i = 0; i < here; i++)
+            each += bytes[i];
+        assert_int_equal(hearth_budget_floor(&p, &f, &err), 0);
+        assert_int_equal(f.working_set, COMMON * 110000);
+        for (uint64_t budget = f.bytes; budget < f.bytes + (30 << 20); budget += 77777) {
+            assert_int_equal(hearth_budget_plan(&p, budget, &plan, NULL, NULL, &err), 0);
+            uint64_t experts = COMMON * UINT64_C(110000);
+            for (uint32_t i = 0; i < here; i++)
+                experts += (plan.layer_experts + (i < plan.more_experts)) * bytes[i];
+            assert_int_equal(plan.expert_bytes, experts);
+            assert_true(plan.bytes <= budget && plan.common_experts == COMMON);
+            assert_true(plan.more_experts <= here && (plan.layer_experts < N || !plan.more_experts));
+        }
+        assert_int_equal(plan.layer_experts, N);
+        assert_true(plan.embedding_in_memory && plan.head_in_memory);
+        assert_int_equal(plan.expert_bytes, COMMON * UINT64_C(110000) + N * each);
+        assert_int_equal(hearth_budget_token_bytes(&p, &plan, NULL, NULL), 0);
+    }
+}
+
 // Neither do its spaces.
 static void spaces_elsewhere(void **state)
 {
@@ -452,6 +490,7 @@ int main(void)
         cmocka_unit_test(experts),
         cmocka_unit_test(others),
         cmocka_unit_test(elsewhere),
+        cmocka_unit_test(experts_elsewhere),
         cmocka_unit_test(spaces_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

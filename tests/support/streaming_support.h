@@ -32,6 +32,7 @@ struct way {
     const char *device; // NULL: none
     bool no_layers;     // devices do not know its attention
     int device_layers;
+    int hot_percent; // 100: hot experts, and no whole layers with experts
     uint64_t vram;
     const uint64_t *vrams; // [n_vrams] of several devices,
     const float *shares;   // [n_shares] and their shares of the layers
@@ -97,6 +98,9 @@ static inline uint64_t proc_bytes(const char *file, const char *key)
     return kib * 1024;
 }
 
+// Of models with experts devices have attention and hot experts, never whole layers.
+static bool parts_alone;
+
 static inline struct hearth_session_params session_params_of(const struct way *way)
 {
     struct hearth_session_params session = hearth_session_params_default();
@@ -110,6 +114,7 @@ static inline struct hearth_session_params session_params_of(const struct way *w
     session.device_inexact =
         way->device != NULL; // unchecked, which is faster: what differs is seen all the same
     session.device_layers = way->device_layers;
+    session.device_hot_percent = parts_alone ? 100 : way->hot_percent;
     session.vram = way->vram;
     session.vrams = way->vrams;
     session.n_vrams = way->n_vrams;
