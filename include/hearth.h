@@ -465,7 +465,7 @@ struct hearth_session_params {
     int n_vrams, n_device_shares;              // lengths of the lists that follow
     // Per cent of what the device has of hot neurons and experts that it computes in each evaluation, where
     // the CPU has them in memory, too: 1 to 100. 0: as much as makes steps fastest, by the time that they
-    // took. -1: it has none.
+    // took. -1: it has none. Where it is not 0, layers with experts are not whole there, though all had room.
     int device_hot_percent;
     // [n_vrams] the same as `vram`, which does not count then, of each device; read while the session opens.
     // n_vrams is 0, or the number of devices.
