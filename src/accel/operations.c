@@ -284,6 +284,19 @@ void hearth_accel_product_add(struct hearth_accel *a, bool is_prompt, const stru
     run_product(a, &(struct product){is_prompt, {{out, w}}, 1, 0, x, NULL, n_tokens, NULL, true, false});
 }
 
+void hearth_accel_add_changes(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
+                              const struct hearth_accel_weight *w, const struct hearth_accel_memory *x,
+                              size_t n_tokens, const struct hearth_accel_memory *low,
+                              const struct hearth_accel_memory *high)
+{
+    for (const struct hearth_accel_change *c = w->change; c; c = c->next) {
+        hearth_accel_product(a, is_prompt, low, &c->a, (struct hearth_accel_input){x, &none}, n_tokens, NULL);
+        hearth_accel_product(a, is_prompt, high, &c->b, (struct hearth_accel_input){low, &none}, n_tokens,
+                             NULL);
+        hearth_accel_add_scaled(a, out, high, c->by, w->n, n_tokens);
+    }
+}
+
 void hearth_accel_products_of(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
                               const struct hearth_accel_weight *w, size_t n_out, struct hearth_accel_input x,
                               const struct hearth_accel_memory *tiles, size_t n_tiles)

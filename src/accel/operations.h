@@ -14,8 +14,16 @@
 struct hearth_accel_weight {
     struct hearth_accel_memory q, scales, minima;
     uint32_t type;
-    size_t k, n;        // n 0: none
-    const float *scale; // products are multiplied by it; NULL: they are not
+    size_t k, n;                        // n 0: none
+    const float *scale;                 // products are multiplied by it; NULL: they are not
+    struct hearth_accel_change *change; // what hearth_accel_add_changes() adds to products; NULL: nothing
+};
+
+// What an adapter adds to products W x: by * (B (A x)), A [r x k] and B [n x r] of plain numbers.
+struct hearth_accel_change {
+    struct hearth_accel_change *next; // which is added behind it; or NULL
+    struct hearth_accel_weight a, b;
+    float by;
 };
 
 // Bytes that it takes of the device's memory; 0: devices do not know the type, or rows of this length.
@@ -121,6 +129,13 @@ void hearth_accel_products(struct hearth_accel *a, bool is_prompt, const struct 
 void hearth_accel_product_add(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
                               const struct hearth_accel_weight *w, struct hearth_accel_input x,
                               size_t n_tokens);
+
+// out += by * (B (A x)) for each of the weight's changes, in their order, x [n_tokens x w->k] being numbers; low
+// [n_tokens x r] and high [n_tokens x w->n] are workspace for any of them.
+void hearth_accel_add_changes(struct hearth_accel *a, bool is_prompt, const struct hearth_accel_memory *out,
+                              const struct hearth_accel_weight *w, const struct hearth_accel_memory *x,
+                              size_t n_tokens, const struct hearth_accel_memory *low,
+                              const struct hearth_accel_memory *high);
 
 // Tokens that go through different matrices of the same size, of which w has several side by side: tokens
 // [first, first + n) through number `matrix`, HEARTH_ACCEL_STEP_TILE or HEARTH_ACCEL_PROMPT_TILE at most.

@@ -89,6 +89,46 @@ void hearth_check_product(struct hearth_check *c, uint32_t type, size_t k, size_
     hearth_accel_weight_close(c->a, &w);
 }
 
+void hearth_check_changes(struct hearth_check *c, uint32_t type, size_t k, const size_t ranks[2], size_t n,
+                          size_t n_tokens, bool is_prompt)
+{
+    const hearth_matmul_fn product = (is_prompt ? c->c.prompt : c->c.step)[type];
+    struct hearth_accel_change changes[2] = {{.next = &changes[1], .by = 0.75f}, {.by = -1.5f}};
+    struct inputs x;
+    struct hearth_error err;
+    begin_case(c);
+    const size_t most = ranks[0] > ranks[1] ? ranks[0] : ranks[1];
+    float *right = numbers(c, n * n_tokens), *low = take(c, most * n_tokens * sizeof *low),
+          *high = take(c, n * n_tokens * sizeof *high);
+    void *scratch = take(c, hearth_kernels_scratch(&c->c, k > most ? k : most));
+    if (!right || !low || !high || !scratch || !make_inputs(c, &x, k, n_tokens))
+        return;
+    const struct hearth_accel_weight w = {.k = k, .n = n, .change = changes};
+    const struct hearth_accel_memory *out = place(c, right, n * n_tokens * sizeof *right);
+    for (int i = 0; i < 2 && !c->no_memory; i++) {
+        const size_t r = ranks[i], row_a = hearth_type_bytes(type, k), row_b = hearth_type_bytes(type, r);
+        uint8_t *a = random_rows(c, type, k, r), *b = random_rows(c, type, r, n);
+        if (!a || !b || hearth_accel_weight_open(c->a, &changes[i].a, type, k, r, a, row_a, &err) ||
+            hearth_accel_weight_open(c->a, &changes[i].b, type, r, n, b, row_b, &err)) {
+            c->no_memory = true;
+            break;
+        }
+        product(low, r, a, row_a, k, r, x.plain, k * sizeof *x.plain, n_tokens, scratch);
+        product(high, n, b, row_b, r, n, low, r * sizeof *low, n_tokens, scratch);
+        c->c.scale_add(right, 1.0f, high, changes[i].by, n * n_tokens);
+    }
+    if (!c->no_memory) {
+        hearth_accel_add_changes(c->a, is_prompt, out, &w, x.on_device.plain, n_tokens,
+                                 place(c, NULL, most * n_tokens * sizeof *low),
+                                 place(c, NULL, n * n_tokens * sizeof *high));
+        compare(c, is_prompt ? "adapters of a prompt" : "adapters of a step", out, right, n * n_tokens);
+    }
+    for (int i = 0; i < 2; i++) {
+        hearth_accel_weight_close(c->a, &changes[i].a);
+        hearth_accel_weight_close(c->a, &changes[i].b);
+    }
+}
+
 void hearth_check_products(struct hearth_check *c, const uint32_t *types, size_t k, const size_t *n,
                            size_t n_tokens, bool is_prompt)
 {
@@ -725,6 +765,8 @@ int hearth_operations_check(struct hearth_accel *a, struct hearth_error *err)
     hearth_check_products_of(c, HEARTH_TYPE_Q4_K, 256, 6, 7, false);
     hearth_check_products_of(c, HEARTH_TYPE_F16, 40, 70, 9, true);
     hearth_check_down(c, HEARTH_TYPE_Q4_K, 70, 256, 32, 2);
+    for (int is_prompt = 0; is_prompt < 2; is_prompt++)
+        hearth_check_changes(c, HEARTH_TYPE_F32, 96, (const size_t[]){3, 16}, 70, 3, is_prompt);
     hearth_check_rows(c, 200, 2);
     hearth_check_heads(c, 2, 80, 2);
     hearth_check_rope(c, 2, 32, 16, true, 2);

@@ -31,6 +31,9 @@ void hearth_check_products(struct hearth_check *c, const uint32_t *types, size_t
 // Tokens of different matrices, with a bias of each: tokens 0 and every third through the first of three, and so on.
 void hearth_check_products_of(struct hearth_check *c, uint32_t type, size_t k, size_t n, size_t n_tokens,
                               bool is_prompt);
+// What two adapters of these ranks add to a product of n rows; plain numbers.
+void hearth_check_changes(struct hearth_check *c, uint32_t type, size_t k, const size_t ranks[2], size_t n,
+                          size_t n_tokens, bool is_prompt);
 void hearth_check_down(struct hearth_check *c, uint32_t type, size_t neurons, size_t columns, size_t cluster,
                        size_t n_tokens);
 void hearth_check_rows(struct hearth_check *c, size_t n, size_t n_rows); // norms, sums, quantised activations

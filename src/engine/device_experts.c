@@ -29,7 +29,7 @@ uint64_t hearth_device_experts_bytes(const struct hearth_session *s, int layer, 
         if (!hearth_has(parts[i]))
             continue;
         const uint64_t own = hearth_accel_weight_bytes(parts[i]->type, parts[i]->k, parts[i]->n);
-        if (!own || is_streamed_bundle(s, parts[i]))
+        if (!own || parts[i]->change || is_streamed_bundle(s, parts[i]))
             return 0;
         bytes += own;
         *largest = own > *largest ? own : *largest;

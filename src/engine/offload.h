@@ -84,10 +84,11 @@ struct hearth_offload {
 
     // What a class uses while a part of a layer is computed; all that is used after one another.
     struct hearth_accel_memory h, acts, k, v, out, gate, up, mask, fc1, inner, parts, shares, pages;
-    struct hearth_accel_memory q_acts; // queries as activations, where keys are in blocks
-    struct hearth_accel_memory ones;   // weights of norms that have none
-    struct hearth_accel_memory slopes; // of heads' scores, where these fall with the distance
-    struct hearth_offload_moe moe;     // of experts, where layers are whole
+    struct hearth_accel_memory q_acts;    // queries as activations, where keys are in blocks
+    struct hearth_accel_memory ones;      // weights of norms that have none
+    struct hearth_accel_memory slopes;    // of heads' scores, where these fall with the distance
+    struct hearth_accel_memory low, high; // what comes of adapters' A, and of B
+    struct hearth_offload_moe moe;        // of experts, where layers are whole
     struct hearth_accel_memory
         seen[2]; // steps' inputs of two feed-forward parts, where predictors look at them
     struct hearth_accel_memory head_h, head_acts, logits;

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "engine/offload.h"
+
 static double sum_shares(const struct hearth_offload_side *sides, int n)
 {
     double sum = 0;
@@ -32,4 +34,28 @@ int hearth_offload_from(const struct hearth_offload_side *sides, int n, int i, i
         if (sides[k].speed > sides[i].speed * HEARTH_OFFLOAD_FASTER)
             before += (double)(sides[k].room / bytes);
     return before < end - least ? least + (int)before : end;
+}
+
+int hearth_offload_check(const struct hearth_offload_params *p, int n, struct hearth_error *err)
+{
+    double shares = 0;
+    if ((p->n_vrams && !p->vrams) || (p->n_shares && !p->shares))
+        return hearth_fail(err, HEARTH_E_INVALID,
+                           "there is a number of sizes or shares, but no list of them");
+    if (p->n_vrams && p->n_vrams != n)
+        return hearth_fail(err, HEARTH_E_INVALID,
+                           "%d sizes of devices' memory for %d device%s: give one for each, or one for all",
+                           p->n_vrams, n, n == 1 ? "" : "s");
+    if (p->n_shares && p->n_shares != n)
+        return hearth_fail(err, HEARTH_E_INVALID,
+                           "%d shares of the layers for %d device%s: give one for each", p->n_shares, n,
+                           n == 1 ? "" : "s");
+    for (int i = 0; i < p->n_shares; i++) {
+        if (!(p->shares[i] >= 0 && p->shares[i] <= 1e9f))
+            return hearth_fail(err, HEARTH_E_INVALID, "a device's share of the layers is a number from 0");
+        shares += (double)p->shares[i];
+    }
+    if (p->n_shares && shares <= 0)
+        return hearth_fail(err, HEARTH_E_INVALID, "all devices' shares of the layers are 0");
+    return HEARTH_OK;
 }

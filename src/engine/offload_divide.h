@@ -7,6 +7,10 @@
 
 #include <stdint.h>
 
+#include "hearth.h"
+
+struct hearth_offload_params;
+
 struct hearth_offload_side {
     uint64_t room; // bytes for layers
     double speed;  // of weights, bytes a second; 0: not known
@@ -20,5 +24,8 @@ struct hearth_offload_side {
 // those from `end` on have been taken: returns the first layer of those that side i is to take, as far as they fit.
 int hearth_offload_from(const struct hearth_offload_side *sides, int n, int i, int least, int n_layer,
                         int end, uint64_t bytes);
+
+// Whether sizes and shares make sense for n devices: HEARTH_E_INVALID.
+int hearth_offload_check(const struct hearth_offload_params *p, int n, struct hearth_error *err);
 
 #endif

@@ -21,7 +21,9 @@ static bool knows_model(const struct hearth_session *s)
 bool hearth_offload_knows(const struct hearth_session *s, int layer)
 {
     const struct hearth_hparams *hp = &s->model->hp;
-    return knows_model(s) && (hp->n_expert || !hearth_is_recurrent(hp, layer));
+    const struct hearth_layer *l = &s->model->weights.layers[layer];
+    return knows_model(s) && !l->pred_fc1.change && !l->pred_fc2.change &&
+           (hp->n_expert || !hearth_is_recurrent(hp, layer));
 }
 
 uint64_t hearth_offload_cache_bytes(const struct hearth_session *s, int layer)

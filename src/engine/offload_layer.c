@@ -35,6 +35,14 @@ static void norm(struct hearth_offload *o, const struct hearth_accel_weight *w,
     hearth_accel_quantize(o->a, &o->acts, &o->h, width, n);
 }
 
+// What adapters add to the product of x with w.
+static void add_changes(struct hearth_offload *o, const struct hearth_offload_rows *rows,
+                        const struct hearth_accel_memory *out, const struct hearth_accel_weight *w,
+                        const struct hearth_accel_memory *x)
+{
+    hearth_accel_add_changes(o->a, rows->is_prompt, out, w, x, (size_t)rows->n, &o->low, &o->high);
+}
+
 // out = the product of x [rows x w->k] with w; acts hold x already.
 static void product(struct hearth_offload *o, const struct hearth_offload_rows *rows,
                     const struct hearth_accel_memory *out, const struct hearth_accel_weight *w,
@@ -42,6 +50,7 @@ static void product(struct hearth_offload *o, const struct hearth_offload_rows *
 {
     hearth_accel_product(o->a, rows->is_prompt, out, w, (struct hearth_accel_input){x, &o->acts},
                          (size_t)rows->n, mask);
+    add_changes(o, rows, out, w, x);
 }
 
 // The products of h with several weights.
@@ -50,6 +59,8 @@ static void products(struct hearth_offload *o, const struct hearth_offload_rows 
 {
     hearth_accel_products(o->a, rows->is_prompt, outputs, n, (struct hearth_accel_input){&o->h, &o->acts},
                           (size_t)rows->n);
+    for (int i = 0; i < n; i++)
+        add_changes(o, rows, outputs[i].out, outputs[i].w, &o->h);
 }
 
 static void product_add(struct hearth_offload *o, const struct hearth_offload_rows *rows,
@@ -86,7 +97,7 @@ static void add(struct hearth_offload *o, const struct hearth_offload_rows *rows
 static bool adds_alone(const struct hearth_offload *o, const struct hearth_accel_weight *w,
                        const struct hearth_accel_weight *bias, const struct hearth_accel_weight *post_norm)
 {
-    return !w->scale && !bias->n && !post_norm->n && o->s->context.hp->residual_scale == 1.0f;
+    return !w->scale && !w->change && !bias->n && !post_norm->n && o->s->context.hp->residual_scale == 1.0f;
 }
 
 // ---- which experts

@@ -37,7 +37,7 @@ bool hearth_offload_knows_experts(const struct hearth_session *s, int layer)
     uint64_t largest = 0;
     if (!hearth_offload_knows(s, layer) || hearth_is_recurrent(hp, layer) || s->model->xielu ||
         hearth_cuts_gates(hp, layer) || hearth_has(&l->ffn_inner_norm) || hearth_has(&l->ffn_linear) ||
-        hearth_limit_of(hp, layer, false).at > 0.0f)
+        hearth_limit_of(hp, layer, false).at > 0.0f || l->ffn_router_shared.change)
         return false;
     if (!hearth_has_experts(hp, layer))
         return !hearth_has(&l->ffn_down_t);

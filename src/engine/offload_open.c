@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "engine/offload.h"
+#include "engine/offload_changes.h"
 #include "engine/offload_divide.h"
 #include "engine/offload_parts.h"
 #include "model/ffn.h"
@@ -78,6 +79,8 @@ static void each_buffer(struct hearth_offload *o, uint64_t cap, buffer_fn fn, vo
     const uint64_t widest = larger(larger(embd, ff), larger(q, inner));
     const uint64_t span = HEARTH_KV_TILE * HEARTH_ATTN_RANGE, ranges = ((uint64_t)s->n_ctx + span - 1) / span;
     const bool previous = inner && hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS;
+    uint64_t low, high;
+    hearth_offload_changes_rows(s->model, &low, &high);
     each_rows_buffer(o, &o->rows[0], cap, fn, arg);
     each_rows_buffer(o, &o->rows[1], steps, fn, arg);
     fn(arg, &o->h, n * embd * f32);
@@ -96,6 +99,8 @@ static void each_buffer(struct hearth_offload *o, uint64_t cap, buffer_fn fn, vo
        hearth_type_info(s->kv.type_k)->unit_elems ? n * heads * hearth_acts_bytes((size_t)dim) : 0);
     fn(arg, &o->ones, larger(embd, dim) * f32);
     fn(arg, &o->slopes, hp->alibi > 0 ? heads * f32 : 0);
+    fn(arg, &o->low, n * low * f32);
+    fn(arg, &o->high, n * high * f32);
     fn(arg, &o->pages, o->max_pages * sizeof(int32_t));
     for (int i = 0; i < 2; i++)
         fn(arg, &o->seen[i], previous ? steps * embd * f32 : 0);
@@ -319,8 +324,8 @@ static uint64_t room_for_through(const struct hearth_offload *o, const struct he
     const struct hearth_through_setup setup = through_setup(o, p);
     const int n_layer = o->s->model->hp.n_layer, most = most_layers(o, p);
     uint64_t left;
-    bool knows =
-        p->prompts != HEARTH_DEVICE_PROMPTS_NEVER && !o->s->model->hp.n_expert && !o->s->model->hp.uneven;
+    bool knows = p->prompts != HEARTH_DEVICE_PROMPTS_NEVER && !o->s->model->hp.n_expert &&
+                 !o->s->model->hp.uneven && !o->s->model->adapters;
     for (int layer = 0; layer < n_layer && knows; layer++)
         knows = hearth_offload_knows(o->s, layer) && hearth_attends(&o->s->model->hp, layer) &&
                 hearth_feeds(&o->s->model->hp, layer);
@@ -350,7 +355,7 @@ static uint64_t head_bytes(const struct hearth_session *s)
 {
     const struct hearth_weight *w = &s->model->weights.output;
     const uint64_t rows = (uint64_t)(s->limits.logit_rows < HEAD_ROWS ? s->limits.logit_rows : HEAD_ROWS);
-    const uint64_t own = hearth_accel_weight_bytes(w->type, w->k, w->n);
+    const uint64_t own = w->change ? 0 : hearth_accel_weight_bytes(w->type, w->k, w->n);
     return own ? own + rows * (w->k * sizeof(float) + hearth_acts_bytes(w->k) + w->n * sizeof(float)) : 0;
 }
 
@@ -668,10 +673,6 @@ static int place(struct hearth_offload *first, const struct hearth_offload_param
     const int n = list_devices(first, devices);
     for (int i = 0; i < n; i++)
         devices[i]->first = devices[i]->end = s->model->hp.n_layer;
-    if (s->model->adapters) { // which devices do not know
-        hearth_log(HEARTH_LOG_WARNING, "with adapters the CPU computes everything, and the device nothing");
-        return HEARTH_OK;
-    }
     choose_whole(devices, n, p);
     int rc = first->attention ? HEARTH_OK : divide_layers(devices, n, p, err);
     if (!rc && wants_head(s, p))
@@ -733,37 +734,13 @@ static int open_device(struct hearth_offload **out, const struct hearth_session 
     return HEARTH_OK;
 }
 
-static int check_params(const struct hearth_offload_params *p, int n, struct hearth_error *err)
-{
-    double shares = 0;
-    if ((p->n_vrams && !p->vrams) || (p->n_shares && !p->shares))
-        return hearth_fail(err, HEARTH_E_INVALID,
-                           "there is a number of sizes or shares, but no list of them");
-    if (p->n_vrams && p->n_vrams != n)
-        return hearth_fail(err, HEARTH_E_INVALID,
-                           "%d sizes of devices' memory for %d device%s: give one for each, or one for all",
-                           p->n_vrams, n, n == 1 ? "" : "s");
-    if (p->n_shares && p->n_shares != n)
-        return hearth_fail(err, HEARTH_E_INVALID,
-                           "%d shares of the layers for %d device%s: give one for each", p->n_shares, n,
-                           n == 1 ? "" : "s");
-    for (int i = 0; i < p->n_shares; i++) {
-        if (!(p->shares[i] >= 0 && p->shares[i] <= 1e9f))
-            return hearth_fail(err, HEARTH_E_INVALID, "a device's share of the layers is a number from 0");
-        shares += (double)p->shares[i];
-    }
-    if (p->n_shares && shares <= 0)
-        return hearth_fail(err, HEARTH_E_INVALID, "all devices' shares of the layers are 0");
-    return HEARTH_OK;
-}
-
 int hearth_offload_find(struct hearth_offload **out, const struct hearth_session *s,
                         const struct hearth_offload_params *params, struct hearth_error *err)
 {
     int numbers[HEARTH_ACCEL_MOST];
     *out = NULL;
     const int n = hearth_accel_choose(numbers, params->device.device, err);
-    int rc = n < 0 ? n : check_params(params, n, err);
+    int rc = n < 0 ? n : hearth_offload_check(params, n, err);
     struct hearth_offload **at = out;
     for (int i = 0; i < n && !rc; i++) {
         struct hearth_accel_params device = params->device;
@@ -814,8 +791,6 @@ static void foresee(struct hearth_offload *o, const struct hearth_offload_params
     const struct hearth_session *s = o->s;
     const int n_layer = s->model->hp.n_layer;
     out->vram = vram;
-    if (s->model->adapters)
-        return;
     o->vram = vram;
     choose_whole((struct hearth_offload *const[]){o}, 1, p);
     const uint64_t workspace =
@@ -877,7 +852,7 @@ bool hearth_offload_guess(struct hearth_placement *out, const struct hearth_sess
     int numbers[HEARTH_ACCEL_MOST];
     *out = (struct hearth_placement){0};
     if (hearth_accel_choose(numbers, params->device.device, &ignored) != 1 ||
-        check_params(params, 1, &ignored) || !hearth_accel_at(&info, numbers[0]))
+        hearth_offload_check(params, 1, &ignored) || !hearth_accel_at(&info, numbers[0]))
         return false;
     struct hearth_offload o = begin(s, &info);
     return foresee_within(&o, params, &info, info.memory, out);

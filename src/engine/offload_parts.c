@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "engine/offload_changes.h"
 #include "model/ffn.h"
 
 // ---- which layers
@@ -86,9 +87,10 @@ bool hearth_offload_layer_bytes(const struct hearth_offload *o, int layer, uint6
     for (size_t i = 0; i < n; i++) {
         const struct hearth_weight *w = weight_of(s, layer, list[i]);
         const uint64_t own = hearth_has(w) ? hearth_accel_weight_bytes(w->type, w->k, w->n) : 0;
-        if (hearth_has(w) && !own)
+        uint64_t changes;
+        if (!hearth_offload_changes_bytes(w, &changes, &largest) || (hearth_has(w) && !own))
             return false;
-        *bytes += own;
+        *bytes += own + changes;
     }
     return true;
 }
@@ -96,7 +98,9 @@ bool hearth_offload_layer_bytes(const struct hearth_offload *o, int layer, uint6
 bool hearth_offload_is_within_piece(const struct hearth_offload *o, const struct hearth_weight *w)
 {
     size_t parts[HEARTH_ACCEL_WEIGHT_PARTS];
-    bool is = hearth_accel_weight_parts(w->type, w->k, w->n, parts);
+    uint64_t changes, largest = 0;
+    bool is = hearth_accel_weight_parts(w->type, w->k, w->n, parts) &&
+              hearth_offload_changes_bytes(w, &changes, &largest) && largest <= o->largest;
     for (int i = 0; i < HEARTH_ACCEL_WEIGHT_PARTS && is; i++)
         is = parts[i] <= o->largest;
     return is;
@@ -124,8 +128,10 @@ bool hearth_offload_is_layer_within(const struct hearth_offload *o, int layer)
 
 void hearth_offload_close_layer(struct hearth_offload *o, struct hearth_offload_layer *l)
 {
-    for (size_t i = 0; i < HEARTH_LAYER_WEIGHTS; i++)
+    for (size_t i = 0; i < HEARTH_LAYER_WEIGHTS; i++) {
+        hearth_offload_changes_close(o->a, &l->w[i]);
         hearth_accel_weight_close(o->a, &l->w[i]);
+    }
     for (size_t i = 0; i < HEARTH_EXPERT_FACTORS; i++)
         hearth_accel_free(o->a, &l->scales[i]);
     hearth_accel_free(o->a, &l->cache.pages);
@@ -147,6 +153,8 @@ int hearth_offload_open_layer(struct hearth_offload *o, struct hearth_offload_la
         const struct hearth_weight *w = weight_of(s, layer, list[i]);
         if (hearth_has(w))
             rc = hearth_offload_send(o->a, s->model, &l->w[list[i]], w, &now[list[i]], w->n, err);
+        if (!rc)
+            rc = hearth_offload_changes_send(o->a, &l->w[list[i]], w, err);
     }
     return rc || o->attention ? rc : hearth_offload_send_experts(o, l, layer, err);
 }

@@ -70,6 +70,12 @@ static void test_products(void **state)
                                   is_prompt);
             hearth_check_products(c, together[i], 256, (const size_t[]){128, 64, 1, 200}, 1, is_prompt);
         }
+    static const uint32_t plain[] = {HEARTH_TYPE_F32, HEARTH_TYPE_F16, HEARTH_TYPE_BF16};
+    static const size_t ranks[][2] = {{1, 2}, {16, 5}, {64, 100}};
+    for (int i = 0; i < 9; i++)
+        for (int is_prompt = 0; is_prompt < 2; is_prompt++)
+            hearth_check_changes(c, plain[i % 3], i % 2 ? 96 : 37, ranks[i / 3], 5 + 70 * (size_t)(i % 3),
+                                 1 + 8 * (size_t)(i % 4), is_prompt);
     hearth_check_product(c, HEARTH_TYPE_F32, 37, 5, 4, false);
     hearth_check_product(c, HEARTH_TYPE_BF16, 37, 70, 9, true);
     finish(c);

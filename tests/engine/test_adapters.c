@@ -3,7 +3,9 @@
 // whatever the budget, the threads and the micro-batch; what does not fit is refused.
 #include "golden_models.h"
 #include "made_models.h"
-#include "streaming_support.h"
+#include "device_support.h"
+#include "engine/offload.h"
+#include "accel/insides.h"
 
 #include <math.h>
 
@@ -51,6 +53,8 @@ static float half_at(const struct lora *l, const char *tensor, char half, uint64
 
 // Whether the embedding table is changed, too: merged into the table of a tied model, that would change its head.
 static bool with_table;
+// Whether experts stay as they are.
+static bool without_experts;
 
 static bool is_changed(const char *tensor, uint64_t rows)
 {
@@ -63,6 +67,8 @@ static bool is_changed(const char *tensor, uint64_t rows)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strstr(tensor, others[i]) && !strstr(tensor, "ssm_alpha"))
             return false;
+    if (without_experts && strstr(tensor, "_exps"))
+        return false;
     return rows > 1 && (with_table || !is_embedding(tensor));
 }
 
@@ -564,12 +570,108 @@ static void test_refusals(void **state)
     refuse(&(struct lie){.only = "attn_k_b"}, HEARTH_E_UNSUPPORTED, "head by head");
 }
 
-int main(void)
+// ---- on devices: the same bits, with some of the layers there and all, and several adapters; one that fails
+
+static void check_devices(const struct made *kind, bool fails)
 {
+    const struct lie no = {0};
+    made_write(base_path, kind);
+    write_adapter(one_path, base_path, &first, &no);
+    write_adapter(two_path, base_path, &second, &no);
+    const struct hearth_adapter both[] = {{one_path, first.scale}, {two_path, second.scale}};
+    struct way way = {.adapters = both, .n_adapters = 2, .n_threads = 2};
+    float *want = evaluate_alone(base_path, &way);
+    way.device = "0";
+    struct opened o = open_way(base_path, &way);
+    const uint64_t all = device_stats_of(&o).bytes;
+    const bool experts = o.model->hp.n_expert != 0;
+    const int n_layer = o.model->hp.n_layer, n = device_stats_of(&o).layers + device_stats_of(&o).attention;
+    printf("%-14s %d of %d layers%s\n", kind->arch, n, n_layer,
+           experts && device_stats_of(&o).layers ? ", whole ones" : "");
+    assert_true(without_experts || !device_stats_of(&o).experts); // which the adapters change
+    check_logits(&o, want, "adapters on a device");
+    assert_true(device_stats_of(&o).works && (n == 0 || device_stats_of(&o).tokens));
+    close_opened(&o);
+    for (uint64_t eighths = 2; eighths < 8; eighths += SANITIZED ? 4 : 2) {
+        way.vram = all / 8 * eighths;
+        o = open_way(base_path, &way);
+        assert_true(device_stats_of(&o).bytes <= way.vram);
+        check_logits(&o, want, "adapters on a device with less memory");
+        close_opened(&o);
+    }
+    way.vram = 0;
+    for (long at = 1; at < 2000 && fails; at = SANITIZED ? at * 9 : at < 12 ? at + 1 : at * 3) {
+        o = open_way(base_path, &way);
+        hearth_accel_fail_at(o.session->offload->a, at);
+        check_logits(&o, want, "adapters on a device that fails");
+        close_opened(&o);
+    }
+    way.device = "0,0";
+    o = open_way(base_path, &way);
+    check_logits(&o, want, "adapters on two devices");
+    close_opened(&o);
+    if (!experts || fails) {
+        way.device = NULL;
+        let_stream(base_path, &way);
+        way.device = "0";
+        o = open_way(base_path, &way);
+        check_logits(&o, want, "adapters on a device, and weights that stream");
+        close_opened(&o);
+    }
+    free(want);
+}
+
+static void test_devices(void **state)
+{
+    (void)state;
+    need_device();
+    name_files();
+    with_table = false; // the head may be there
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i += SANITIZED ? 4 : 1)
+        check_devices(&kinds[i], i < 2 || i == 13);
+    without_experts = true; // so that devices may have them, and layers whole
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i += SANITIZED ? 3 : 1)
+        if (kinds[i].experts)
+            check_devices(&kinds[i], i == 13);
+    without_experts = false;
+}
+
+// While it is opened, with every allocation of adapters there: layers whose A or B have no room are the CPU's.
+static void test_devices_open(void **state)
+{
+    (void)state;
+    need_device();
+    name_files();
+    const struct lie no = {0};
+    made_write(base_path, &kinds[0]);
+    write_adapter(one_path, base_path, &first, &no);
+    const struct hearth_adapter one[] = {{one_path, first.scale}};
+    struct way way = {.adapters = one, .n_adapters = 1, .n_threads = 1};
+    float *want = evaluate_alone(base_path, &way);
+    int most = 0;
+    for (long at = 1; at < 3000; at = at * 3 / 2 + 1) {
+        struct opened o = open_way(base_path, &way);
+        struct hearth_offload_params params = {.device = {.device = "0", .inexact = true, .fail_at = at},
+                                               .layers = HEARTH_OFFLOAD_ALL};
+        OK(hearth_offload_open(&o.session->offload, o.session, &params, &err));
+        const int n = device_stats_of(&o).layers;
+        most = n > most ? n : most;
+        check_logits(&o, want, "a device that fails at first");
+        close_opened(&o);
+    }
+    assert_true(most > 0);
+    free(want);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_merged),  cmocka_unit_test(test_golden),   cmocka_unit_test(test_formats),
-        cmocka_unit_test(test_budgets), cmocka_unit_test(test_nothing),  cmocka_unit_test(test_tied),
-        cmocka_unit_test(test_files),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_merged),       cmocka_unit_test(test_golden),   cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_budgets),      cmocka_unit_test(test_nothing),  cmocka_unit_test(test_tied),
+        cmocka_unit_test(test_files),        cmocka_unit_test(test_refusals), cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_devices_open),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, leave_devices);
 }
