@@ -63,6 +63,7 @@ size_t hearth_accel_group_of(enum hearth_accel_kernel kernel)
     switch (kernel) {
     case HEARTH_ACCEL_norm:
     case HEARTH_ACCEL_choose_experts:
+    case HEARTH_ACCEL_place_latent:
     case HEARTH_ACCEL_attend:
     case HEARTH_ACCEL_attend_blocks:
     case HEARTH_ACCEL_attend_rows:

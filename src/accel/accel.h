@@ -62,7 +62,8 @@ struct hearth_accel_memory {
     HEARTH_ACCEL_FORM(X, 8_32) HEARTH_ACCEL_FORM(X, 4_16) HEARTH_ACCEL_FORM(X, 8_16)                         \
     X(norm) X(add) X(add_scaled) X(scale) X(limit) X(split) X(gate) X(rope) X(quantize) X(step_plain) X(prompt_plain) X(down_plain)             \
     X(sum_clusters) X(activate) X(xielu) X(activate_quantize) X(mask_scores) X(mask_gates) X(store) X(attend) X(attend_blocks) X(attend_rows) X(attend_rows_any) X(combine)       \
-    X(choose_experts) X(count_experts) X(list_experts) X(gather_rows) X(scale_which) X(sum_experts)
+    X(choose_experts) X(count_experts) X(list_experts) X(gather_rows) X(scale_which) X(sum_experts) \
+    X(place_latent) X(gather_heads) X(spread_heads) X(sum_rows_of_heads)
 // clang-format on
 
 // Kernels of kernels/, by name.

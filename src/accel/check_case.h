@@ -107,6 +107,20 @@ static inline uint8_t *random_rows(struct hearth_check *c, uint32_t type, size_t
     return rows && x ? rows : NULL;
 }
 
+static inline const char *label(struct hearth_check *c, const char *what, uint32_t type)
+{
+    char *text = take(c, 64);
+    if (text)
+        snprintf(text, 64, "%s of %s", what, hearth_type_info(type)->name);
+    return text ? text : what;
+}
+
+static inline struct hearth_accel_weight vector_of(struct hearth_check *c, const float *x, size_t n)
+{
+    const struct hearth_accel_memory *m = place(c, x, n * sizeof *x);
+    return (struct hearth_accel_weight){.q = *m, .type = HEARTH_TYPE_F32, .k = n, .n = 1};
+}
+
 // experts_check.c: a few cases of each operation, when a device is opened.
 void hearth_check_some_experts(struct hearth_check *c);
 

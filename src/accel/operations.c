@@ -417,9 +417,10 @@ void hearth_accel_store(struct hearth_accel *a, const struct hearth_accel_cache 
 {
     const bool rotates = rotation.cos_sin != NULL;
     RUN(a, HEARTH_ACCEL_store, c->n_heads_kv + (rotates ? c->n_heads : 0), n_rows, 1, M(&c->pages), M(copy),
-        I(copy_at / STORED_UNIT), M(k), M(v), M(places.rows), M(places.pages), I(c->n_heads_kv), I(c->dim),
-        I(c->dim_v), I(format_of(c->type_k)), I(format_of(c->type_v)), M(q), I(c->n_heads),
-        M(rotates ? rotation.cos_sin : &none), I(rotation.n_rot), I(rotation.neox), I(rotates));
+        I(copy_at / STORED_UNIT), M(k), M(c->values_in_keys ? &none : v), M(places.rows), M(places.pages),
+        I(c->n_heads_kv), I(c->dim), I(c->values_in_keys ? 0 : c->dim_v), I(format_of(c->type_k)),
+        I(format_of(c->type_v)), M(q), I(c->n_heads), M(rotates ? rotation.cos_sin : &none),
+        I(rotation.n_rot), I(rotation.neox), I(rotates));
 }
 
 void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache *c,
@@ -433,7 +434,7 @@ void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache
     const size_t per = c->n_heads / c->n_heads_kv, together = per < QUERIES ? per : QUERIES;
     const bool blocks = format_of(c->type_k) == FORMAT_BLOCKS;
     const bool rows_together = is_prompt && n_ranges == 1 && c->dim % 16 == 0 && c->dim <= ROWS_DIM &&
-                               c->dim_v % 16 == 0 && c->dim_v <= ROWS_DIM;
+                               c->dim_v % 16 == 0 && c->dim_v <= ROWS_DIM && !c->values_in_keys;
     if (blocks)
         hearth_accel_quantize(a, acts, q, c->dim, n_rows * c->n_heads);
     if (rows_together && c->dim == c->dim_v && format_of(c->type_k) == FORMAT_F16 &&
@@ -462,7 +463,7 @@ void hearth_accel_attend(struct hearth_accel *a, const struct hearth_accel_cache
         I(c->dim_v), I(format_of(c->type_k)), I(format_of(c->type_v)), I(how->window), I(how->chunked),
         F(scale), F(how->cap), I(n_ranges), M(blocks ? acts : &none), I(hearth_acts_padded(c->dim)),
         I(hearth_acts_bytes(c->dim)), I(is_prompt), M(how->slopes ? how->slopes : &none),
-        I(how->slopes != NULL));
+        I(how->slopes != NULL), I(c->values_in_keys ? c->dim : c->dim_v));
     if (n_ranges > 1)
         RUN(a, HEARTH_ACCEL_combine, c->n_heads, n_rows, 1, M(out), M(shares),
             M(sinks->n ? &sinks->q : &none), I(sinks->n != 0), I(c->n_heads), I(c->dim_v), I(n_ranges));

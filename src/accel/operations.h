@@ -194,16 +194,18 @@ void hearth_accel_mask_gates(struct hearth_accel *a, const struct hearth_accel_m
 // ---- attention
 
 // The longest head.
-#define HEARTH_ACCEL_MAX_DIM 512
+#define HEARTH_ACCEL_MAX_DIM 576
 
 // Whether keys or values of so many elements may be in a cache of this format: F32, F16, or Q8_0.
 bool hearth_accel_knows_cache(uint32_t type, size_t dim);
 
-// A layer's part of the cache: for each page and key/value head 64 keys, then 64 values.
+// A layer's part of the cache: for each page and key/value head 64 keys, then 64 values, unless these are the beginnings
+// of keys.
 struct hearth_accel_cache {
     struct hearth_accel_memory pages;
     uint32_t type_k, type_v;
     size_t n_heads, n_heads_kv, dim, dim_v; // elements of a key, and of a value
+    bool values_in_keys;                    // dim_v is less than dim then
 };
 
 // Of the batch's rows: [rows][2] position, and where the row's pages begin in `pages`, which are numbers of pages.
@@ -225,7 +227,7 @@ struct hearth_accel_attention {
     const struct hearth_accel_memory *slopes; // [heads] of what distance adds to scores (ALiBi), or NULL
 };
 // Rotates queries q and keys k [n_rows x heads x dim], then stores keys and values; `copy` from this byte on
-// [n_rows x heads x head bytes] gets what is stored.
+// [n_rows x heads x head bytes] gets what is stored. v is not used where values are in keys.
 void hearth_accel_store(struct hearth_accel *a, const struct hearth_accel_cache *c,
                         const struct hearth_accel_memory *copy, size_t copy_at,
                         const struct hearth_accel_memory *q, const struct hearth_accel_memory *k,

@@ -30,14 +30,6 @@ int hearth_check_end(struct hearth_check *c, struct hearth_error *err)
 
 // ---- products
 
-static const char *label(struct hearth_check *c, const char *what, uint32_t type)
-{
-    char *text = take(c, 64);
-    if (text)
-        snprintf(text, 64, "%s of %s", what, hearth_type_info(type)->name);
-    return text ? text : what;
-}
-
 // Activations of a product: as numbers, and as acts blocks.
 struct inputs {
     float *plain;
@@ -256,12 +248,6 @@ void hearth_check_down(struct hearth_check *c, uint32_t type, size_t neurons, si
 }
 
 // ---- rows
-
-static struct hearth_accel_weight vector_of(struct hearth_check *c, const float *x, size_t n)
-{
-    const struct hearth_accel_memory *m = place(c, x, n * sizeof *x);
-    return (struct hearth_accel_weight){.q = *m, .type = HEARTH_TYPE_F32, .k = n, .n = 1};
-}
 
 void hearth_check_rows(struct hearth_check *c, size_t n, size_t n_rows)
 {
@@ -539,7 +525,8 @@ static void attend_row(struct hearth_check *c, const struct hearth_check_attenti
 static void fill_cache(struct hearth_check *c, const struct hearth_check_attention *x, uint8_t *keys,
                        uint8_t *values, uint8_t *pages, const float *k, const float *v, size_t n_pages)
 {
-    const size_t row_k = hearth_type_bytes(x->type_k, x->dim), row_v = hearth_type_bytes(x->type_v, x->dim_v);
+    const size_t row_k = hearth_type_bytes(x->type_k, x->dim),
+                 row_v = x->in_keys ? 0 : hearth_type_bytes(x->type_v, x->dim_v);
     const size_t length = (size_t)x->pos + x->n_rows;
     for (size_t g = 0; g < x->n_heads_kv; g++)
         for (size_t pos = 0; pos < length; pos++) {
@@ -554,7 +541,8 @@ static void fill_cache(struct hearth_check *c, const struct hearth_check_attenti
             }
             const size_t at = own * x->n_heads_kv + g;
             hearth_type_info(x->type_k)->encode(is_row ? k + at * x->dim : any[0], key, x->dim);
-            hearth_type_info(x->type_v)->encode(is_row ? v + at * x->dim_v : any[1], value, x->dim_v);
+            if (!x->in_keys)
+                hearth_type_info(x->type_v)->encode(is_row ? v + at * x->dim_v : any[1], value, x->dim_v);
             if (is_row)
                 continue;
             memcpy(tile + pos % TILE * row_k, key, row_k);
@@ -568,7 +556,8 @@ void hearth_check_attend(struct hearth_check *c, const struct hearth_check_atten
     struct hearth_check_attention own = *given;
     const struct hearth_check_attention *x = &own;
     own.dim_v = own.dim_v ? own.dim_v : own.dim;
-    const size_t row_k = hearth_type_bytes(x->type_k, x->dim), row_v = hearth_type_bytes(x->type_v, x->dim_v);
+    const size_t row_k = hearth_type_bytes(x->type_k, x->dim),
+                 row_v = x->in_keys ? 0 : hearth_type_bytes(x->type_v, x->dim_v);
     const size_t length = (size_t)x->pos + x->n_rows, n_pages = (length + TILE - 1) / TILE;
     const size_t n_ranges = x->split ? (n_pages + RANGE - 1) / RANGE : 1;
     const size_t width = x->n_heads * x->dim, kv_width = x->n_heads_kv * x->dim,
@@ -606,12 +595,13 @@ void hearth_check_attend(struct hearth_check *c, const struct hearth_check_atten
         for (size_t i = 0; i < x->n_heads; i++) {
             const size_t g = i / (x->n_heads / x->n_heads_kv);
             const float *query = q + r * width + i * x->dim, *sink = x->sinks ? &sinks[i] : NULL;
-            const struct head h = {keys + g * length * row_k,
-                                   values + g * length * row_v,
-                                   blocks ? (const void *)acts : query,
-                                   row_k,
-                                   row_v,
-                                   slopes[i]};
+            const uint8_t *head_keys = keys + g * length * row_k;
+            const struct head h = {.keys = head_keys,
+                                   .values = x->in_keys ? head_keys : values + g * length * row_v,
+                                   .q = blocks ? (const void *)acts : query,
+                                   .row_k = row_k,
+                                   .row_v = x->in_keys ? row_k : row_v,
+                                   .slope = slopes[i]};
             if (blocks)
                 c->c.quantize_acts(acts, query, x->dim);
             attend_row(c, x, &h, x->pos + (int)r, false, sink, right + r * width_v + i * x->dim_v, work);
@@ -624,7 +614,8 @@ void hearth_check_attend(struct hearth_check *c, const struct hearth_check_atten
                                              .n_heads = x->n_heads,
                                              .n_heads_kv = x->n_heads_kv,
                                              .dim = x->dim,
-                                             .dim_v = x->dim_v};
+                                             .dim_v = x->dim_v,
+                                             .values_in_keys = x->in_keys};
     const struct hearth_accel_memory *slopes_there = place(c, slopes, x->n_heads * sizeof *slopes);
     const struct hearth_accel_attention how = {x->window, x->chunked, 0.125f, x->cap,
                                                x->bent ? slopes_there : NULL};
@@ -747,6 +738,15 @@ int hearth_operations_check(struct hearth_accel *a, struct hearth_error *err)
          .n_rows = 3,
          .pos = 138,
          .bent = true},
+        {.type_k = HEARTH_TYPE_F16,
+         .type_v = HEARTH_TYPE_F16,
+         .n_heads = 3,
+         .n_heads_kv = 1,
+         .dim = 80,
+         .n_rows = 2,
+         .pos = 100,
+         .dim_v = 64,
+         .in_keys = true},
     };
     struct hearth_check *c = hearth_calloc(1, sizeof *c);
     if (!c)
@@ -774,6 +774,17 @@ int hearth_operations_check(struct hearth_accel *a, struct hearth_error *err)
     for (size_t i = 0; i < sizeof attention / sizeof *attention; i++)
         hearth_check_attend(c, &attention[i]);
     hearth_check_some_experts(c);
+    for (int i = 0; i < 2; i++)
+        hearth_check_latent(c, &(struct hearth_check_latent){.type = i ? HEARTH_TYPE_Q4_0 : HEARTH_TYPE_Q8_0,
+                                                             .n_heads = 3,
+                                                             .rank = 64,
+                                                             .still = 32,
+                                                             .n_rot = 16,
+                                                             .value = 24,
+                                                             .n_rows = 5,
+                                                             .joint = i,
+                                                             .neox = i,
+                                                             .is_prompt = i});
     const int rc = hearth_check_end(c, err);
     free(c);
     return rc;

@@ -52,8 +52,9 @@ struct hearth_check_attention {
     bool neox;
     size_t dim_v; // 0: dim
     bool chunked;
-    float cap; // 0: none
-    bool bent; // by distance
+    float cap;    // 0: none
+    bool bent;    // by distance
+    bool in_keys; // values are beginnings of keys; dim_v is less than dim
 };
 void hearth_check_attend(struct hearth_check *c, const struct hearth_check_attention *x);
 
@@ -70,5 +71,13 @@ void hearth_check_router(struct hearth_check *c, const struct hearth_check_route
 // Lists of rows' experts, their products of weights of this type [n x k], and their sum; kind: which of its forms.
 void hearth_check_experts(struct hearth_check *c, uint32_t type, size_t k, size_t n, size_t n_experts,
                           size_t n_used, size_t n_rows, bool is_prompt, int kind);
+
+// What latent attention does beside that.
+struct hearth_check_latent {
+    uint32_t type; // of matrices; rank and, unless joint, `still` are whole blocks of it
+    size_t n_heads, rank, still, n_rot, value, n_rows;
+    bool joint, neox, is_prompt;
+};
+void hearth_check_latent(struct hearth_check *c, const struct hearth_check_latent *x);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "engine/heads.h"
+#include "engine/offload_latent.h"
 #include "model/ffn.h"
 
 // The last of as many layers of a step as this are a list of their own.
@@ -189,6 +190,7 @@ static void send_rows(struct hearth_offload *o, struct hearth_offload_rows *rows
     const size_t count = (size_t)n, f32 = sizeof(float);
     rows->first = first;
     rows->n = n;
+    hearth_offload_latent_begin(o, rows);
     rows->ranges = 1;
     for (int i = first; i < first + n; i++) {
         const size_t reach = (size_t)s->batch.rows[i].pos / (HEARTH_KV_TILE * HEARTH_ATTN_RANGE) + 1;

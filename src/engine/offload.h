@@ -50,10 +50,13 @@ struct hearth_offload_rows {
     struct hearth_accel_memory both, gate; // queries with what gates the output; gates that are apart
     struct hearth_accel_memory growth;     // of queries
     struct hearth_accel_memory scores, ids, weights; // of all experts; of those that are chosen
-    int cap, n;                                      // rows that there is room for, and that there are
-    int first;                                       // row of the batch
-    size_t copy_at;                                  // where a layer's keys and values begin in copy
-    size_t ranges;                                   // of the longest row's positions
+    struct hearth_accel_memory tiles; // of heads, each with a matrix of its own (offload_latent.c),
+    size_t n_tiles;                   // how many there are,
+    int tiled;                        // and of how many rows
+    int cap, n;                       // rows that there is room for, and that there are
+    int first;                        // row of the batch
+    size_t copy_at;                   // where a layer's keys and values begin in copy
+    size_t ranges;                    // of the longest row's positions
     bool is_prompt;
 };
 
@@ -84,8 +87,9 @@ struct hearth_offload {
 
     // What a class uses while a part of a layer is computed; all that is used after one another.
     struct hearth_accel_memory h, acts, k, v, out, gate, up, mask, fc1, inner, parts, shares, pages;
-    struct hearth_accel_memory q_acts;    // queries as activations, where keys are in blocks
-    struct hearth_accel_memory ones;      // weights of norms that have none
+    struct hearth_accel_memory q_acts; // queries as activations, where keys are in blocks
+    struct hearth_accel_memory ones;   // weights of norms that have none
+    struct hearth_accel_memory latent_low, latent_heads, latent_by_head; // as offload_latent.c has them
     struct hearth_accel_memory slopes;    // of heads' scores, where these fall with the distance
     struct hearth_accel_memory low, high; // what comes of adapters' A, and of B
     struct hearth_offload_moe moe;        // of experts, where layers are whole
@@ -100,7 +104,8 @@ struct hearth_offload {
     float *shared_copy; // [T x E] experts that all tokens use, on their way; or NULL
     size_t copy_row;    // bytes of a row and layer, at most
     float *growth;      // [rows] on its way
-    int32_t *places;    // [2 x cap] and page numbers of all sequences, on their way to the device
+    struct hearth_accel_tile *latent_tiles; // of either class, on their way; or NULL
+    int32_t *places; // [2 x cap] and page numbers of all sequences, on their way to the device
     int32_t *page_numbers;
     size_t max_pages;
     uint64_t *births; // [pages] when the device got its copy of a page,

@@ -8,7 +8,7 @@ static bool knows_model(const struct hearth_session *s)
     const struct hearth_hparams *hp = &s->model->hp;
     const bool knows_adding =
         hp->normed_scale == 0.0f && !hp->streams.n && !hp->n_embd_layer && hp->post_norm_eps == hp->norm_eps;
-    const bool knows_attention = !hearth_values_in_keys(hp) && !hp->chooser.block && !hp->blender.n_layers &&
+    const bool knows_attention = !hp->one_vector && !hp->chooser.block && !hp->blender.n_layers &&
                                  !hp->n_borrowing && !(hp->alibi > 0.0f && hp->score_cap > 0.0f) &&
                                  !hp->gates_softplus && !hp->recurrence.beside;
     const bool knows_cache = hearth_accel_knows_cache(s->kv.type_k, (size_t)hp->head_dim) &&
@@ -41,5 +41,6 @@ struct hearth_accel_cache hearth_offload_cache(const struct hearth_session *s, i
                                        .n_heads = (size_t)hearth_n_head_of(hp, layer),
                                        .n_heads_kv = (size_t)hearth_n_head_kv_of(hp, layer),
                                        .dim = (size_t)hearth_head_dim_of(hp, layer),
-                                       .dim_v = (size_t)hearth_value_dim_of(hp, layer)};
+                                       .dim_v = (size_t)hearth_value_dim_of(hp, layer),
+                                       .values_in_keys = hearth_values_in_keys(hp)};
 }

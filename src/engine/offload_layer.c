@@ -4,6 +4,7 @@
 
 #include "engine/device_predictor.h"
 #include "engine/heads.h"
+#include "engine/offload_latent.h"
 #include "model/ffn.h"
 
 #define W(l, role) HEARTH_OFFLOAD_WEIGHT(l, role)
@@ -260,6 +261,10 @@ void hearth_offload_project(struct hearth_offload *o, struct hearth_offload_rows
     struct hearth_accel_rotation rotation = {rotation_of(o, layer, rows), (size_t)hearth_n_rot_of(hp, layer),
                                              hp->positions == HEARTH_POS_ROPE_NEOX};
     norm(o, W(l, attn_norm), W(l, attn_norm_b), rows);
+    if (hp->latent.rank) {
+        hearth_offload_latent_project(o, rows, l, layer, &rotation);
+        return;
+    }
     project_all(o, rows, layer);
     prepare_heads(o, rows, &rows->q, heads, dim, W(l, attn_q_b), W(l, attn_q_norm), &rotation);
     prepare_heads(o, rows, &o->k, l->cache.n_heads_kv, dim, W(l, attn_k_b), W(l, attn_k_norm), &rotation);
@@ -300,12 +305,16 @@ static void attend(struct hearth_offload *o, const struct hearth_offload_rows *r
     hearth_accel_attend(o->a, &l->cache, &o->out, &rows->q,
                         (struct hearth_accel_places){&rows->places, &o->pages}, W(l, attn_sinks), &how,
                         rows->is_prompt, ranges, &o->shares, &o->q_acts, (size_t)rows->n);
-    finish_output(o, rows, layer);
-    quantize(o, &o->out, W(l, attn_out)->k, rows);
-    if (adds)
-        product_add(o, rows, out, W(l, attn_out), &o->out);
+    const struct hearth_accel_memory *given = &o->out;
+    if (hp->latent.rank)
+        given = hearth_offload_latent_values(o, rows, l);
     else
-        product(o, rows, out, W(l, attn_out), &o->out, NULL);
+        finish_output(o, rows, layer);
+    quantize(o, given, W(l, attn_out)->k, rows);
+    if (adds)
+        product_add(o, rows, out, W(l, attn_out), given);
+    else
+        product(o, rows, out, W(l, attn_out), given, NULL);
 }
 
 // ---- feed-forward part

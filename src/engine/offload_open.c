@@ -13,6 +13,7 @@
 #include "engine/offload.h"
 #include "engine/offload_changes.h"
 #include "engine/offload_divide.h"
+#include "engine/offload_latent.h"
 #include "engine/offload_parts.h"
 #include "model/ffn.h"
 
@@ -29,8 +30,10 @@
 
 // ---- workspace
 
-// Buffers of the workspace and their bytes with `cap` rows of a prompt; a call for each.
-typedef void (*buffer_fn)(void *arg, struct hearth_accel_memory *m, uint64_t bytes);
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
 
 // Bytes of a step's keys and values: of all layers, where whole ones are there.
 static size_t step_row(const struct hearth_offload *o)
@@ -39,11 +42,11 @@ static size_t step_row(const struct hearth_offload *o)
 }
 
 static void each_rows_buffer(struct hearth_offload *o, struct hearth_offload_rows *r, uint64_t n,
-                             buffer_fn fn, void *arg)
+                             hearth_offload_buffer_fn fn, void *arg)
 {
     const struct hearth_hparams *hp = &o->s->model->hp;
     const uint64_t f32 = sizeof(float), embd = (uint64_t)hp->n_embd * f32,
-                   q = (uint64_t)hearth_q_most(hp) * f32;
+                   q = larger((uint64_t)hearth_q_most(hp), hearth_offload_latent_widest(hp)) * f32;
     fn(arg, &r->x, n * embd);
     fn(arg, &r->q, n * q);
     fn(arg, &r->both, hp->attn_gated ? n * 2 * q : 0);
@@ -54,15 +57,12 @@ static void each_rows_buffer(struct hearth_offload *o, struct hearth_offload_row
     fn(arg, &r->cos_sin, n * (uint64_t)hp->n_rot * f32);
     fn(arg, &r->cos_sin_window, hp->rope_theta_window > 0 ? n * (uint64_t)hp->n_rot_window * f32 : 0);
     fn(arg, &r->places, n * 2 * sizeof(int32_t));
+    hearth_offload_latent_rows_buffers(o, r, n, fn, arg);
     fn(arg, &r->copy, n * (r == &o->rows[1] ? step_row(o) : o->copy_row));
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static void each_buffer(struct hearth_offload *o, uint64_t cap, buffer_fn fn, void *arg)
+// Buffers of the workspace and their bytes with `cap` rows of a prompt; a call for each.
+static void each_buffer(struct hearth_offload *o, uint64_t cap, hearth_offload_buffer_fn fn, void *arg)
 {
     const struct hearth_session *s = o->s;
     const struct hearth_hparams *hp = &s->model->hp;
@@ -70,13 +70,14 @@ static void each_buffer(struct hearth_offload *o, uint64_t cap, buffer_fn fn, vo
     const uint64_t embd = (uint64_t)hp->n_embd, ff = o->attention   ? (uint64_t)hp->n_ff_shared
                                                      : hp->n_expert ? (uint64_t)hearth_ffn_shared(hp)
                                                                     : (uint64_t)hearth_ffn_neurons(hp);
-    const uint64_t dim = larger((uint64_t)hearth_head_dim_most(hp),
+    const uint64_t dim = larger(larger((uint64_t)hearth_head_dim_most(hp), hearth_offload_latent_inside(hp)),
                                 larger((uint64_t)hp->value_dim, (uint64_t)hp->value_dim_window));
     const uint64_t heads = (uint64_t)hearth_n_head_most(hp), q = heads * dim,
                    kv = larger((uint64_t)hp->n_head_kv, (uint64_t)hp->n_head_kv_window) * dim;
     const bool whole = !hp->n_expert;
     const uint64_t inner = whole ? hearth_sparse_mode_inner(&s->mode, s->model) : 0;
-    const uint64_t widest = larger(larger(embd, ff), larger(q, inner));
+    const uint64_t widest =
+        larger(larger(larger(embd, ff), larger(q, inner)), hearth_offload_latent_widest(hp));
     const uint64_t span = HEARTH_KV_TILE * HEARTH_ATTN_RANGE, ranges = ((uint64_t)s->n_ctx + span - 1) / span;
     const bool previous = inner && hp->predictor_input == HEARTH_PREDICTOR_PREVIOUS;
     uint64_t low, high;
@@ -96,7 +97,10 @@ static void each_buffer(struct hearth_offload *o, uint64_t cap, buffer_fn fn, vo
     fn(arg, &o->parts, whole ? steps * hearth_cluster_count((size_t)ff) * embd * f32 : 0);
     fn(arg, &o->shares, ranges > 1 ? steps * ranges * heads * (dim + 2) * f32 : 0);
     fn(arg, &o->q_acts,
-       hearth_type_info(s->kv.type_k)->unit_elems ? n * heads * hearth_acts_bytes((size_t)dim) : 0);
+       hearth_type_info(s->kv.type_k)->unit_elems || hp->latent.rank
+           ? n * heads * hearth_acts_bytes((size_t)dim)
+           : 0);
+    hearth_offload_latent_buffers(o, n, fn, arg);
     fn(arg, &o->ones, larger(embd, dim) * f32);
     fn(arg, &o->slopes, hp->alibi > 0 ? heads * f32 : 0);
     fn(arg, &o->low, n * low * f32);
@@ -213,8 +217,11 @@ static int take_tables(struct hearth_offload *o, struct hearth_error *err)
     if (shares)
         o->shared_copy = hearth_accel_alloc_host(o->a, (size_t)o->s->limits.max_rows *
                                                            (size_t)o->s->model->hp.n_embd * sizeof(float));
-    return (o->step_copy || o->attention) && (o->shared_copy || !shares) && o->seen_copy && o->copy[0] &&
-                   o->copy[1] && o->places && o->growth && o->page_numbers && o->births && o->known
+    const size_t tiles = larger(o->rows[0].tiles.size, o->rows[1].tiles.size);
+    o->latent_tiles = tiles ? hearth_calloc(tiles, 1) : NULL;
+    return (o->latent_tiles || !tiles) && (o->step_copy || o->attention) && (o->shared_copy || !shares) &&
+                   o->seen_copy && o->copy[0] && o->copy[1] && o->places && o->growth && o->page_numbers &&
+                   o->births && o->known
                ? HEARTH_OK
                : hearth_fail(err, HEARTH_E_MEMORY, "no memory for a device's tables");
 }
@@ -498,9 +505,8 @@ static int divide_layers(struct hearth_offload *const *devices, int n, const str
         o->first = o->end = end;
         if (!d.sides[i].room || from == end)
             continue;
+        each_buffer(o, (uint64_t)o->rows[0].cap, take_buffer, o);
         rc = take_tables(o, err);
-        if (!rc)
-            each_buffer(o, (uint64_t)o->rows[0].cap, take_buffer, o);
         if (!rc)
             rc = fill_constants(o, err);
         if (!rc)
@@ -876,6 +882,7 @@ static void close_device(struct hearth_offload *o)
     free(o->layers);
     free(o->places);
     free(o->growth);
+    free(o->latent_tiles);
     free(o->page_numbers);
     free(o->births);
     free(o->known);

@@ -12,14 +12,16 @@
 // Those of attention come first.
 #define ROLE(name) (offsetof(struct hearth_layer, name) / sizeof(struct hearth_weight))
 const size_t hearth_offload_roles[HEARTH_OFFLOAD_ROLES] = {
-    ROLE(attn_inner_norm), ROLE(attn_norm),     ROLE(attn_norm_b),    ROLE(attn_q),      ROLE(attn_k),
-    ROLE(attn_v),          ROLE(attn_gate),     ROLE(attn_q_b),       ROLE(attn_k_b),    ROLE(attn_v_b),
-    ROLE(attn_q_norm),     ROLE(attn_k_norm),   ROLE(attn_sinks),     ROLE(attn_out),    ROLE(attn_out_b),
-    ROLE(attn_post_norm),  ROLE(ffn_post_norm), ROLE(ffn_norm),       ROLE(ffn_norm_b),  ROLE(ffn_gate),
-    ROLE(ffn_up),          ROLE(ffn_down),      ROLE(ffn_gate_b),     ROLE(ffn_up_b),    ROLE(ffn_down_b),
-    ROLE(ffn_down_t),      ROLE(ffn_linear),    ROLE(ffn_inner_norm), ROLE(output_scale)};
+    ROLE(attn_inner_norm), ROLE(attn_norm),     ROLE(attn_norm_b), ROLE(attn_q),         ROLE(attn_k),
+    ROLE(attn_v),          ROLE(attn_gate),     ROLE(attn_q_b),    ROLE(attn_k_b),       ROLE(attn_v_b),
+    ROLE(attn_q_norm),     ROLE(attn_k_norm),   ROLE(attn_sinks),  ROLE(attn_out),       ROLE(attn_out_b),
+    ROLE(attn_q_a),        ROLE(attn_q_a_norm), ROLE(attn_q_up),   ROLE(attn_kv_a),      ROLE(attn_kv_a_norm),
+    ROLE(attn_kv_up),      ROLE(attn_k_up),     ROLE(attn_v_up),   ROLE(attn_post_norm), ROLE(ffn_post_norm),
+    ROLE(ffn_norm),        ROLE(ffn_norm_b),    ROLE(ffn_gate),    ROLE(ffn_up),         ROLE(ffn_down),
+    ROLE(ffn_gate_b),      ROLE(ffn_up_b),      ROLE(ffn_down_b),  ROLE(ffn_down_t),     ROLE(ffn_linear),
+    ROLE(ffn_inner_norm),  ROLE(output_scale)};
 
-#define N_ATTENTION 16
+#define N_ATTENTION 24
 #define MOST_ROLES  (HEARTH_OFFLOAD_ROLES + HEARTH_OFFLOAD_MOE_ROLES)
 
 static const size_t predictor_roles[] = {ROLE(pred_fc1), ROLE(pred_fc2)};

@@ -7,7 +7,7 @@
 #include "engine/offload.h"
 
 // Of whole layers of dense models: places in struct hearth_layer.
-#define HEARTH_OFFLOAD_ROLES 29
+#define HEARTH_OFFLOAD_ROLES 37
 extern const size_t hearth_offload_roles[HEARTH_OFFLOAD_ROLES];
 
 // Whether devices that have a layer's attention have the expert that all tokens use, too: not one that a

@@ -372,6 +372,60 @@ static void test_experts(void **state)
     finish(c);
 }
 
+// Latent attention: values that are the beginnings of keys, and what each head's matrices make of queries and values.
+static void test_latent(void **state)
+{
+    (void)state;
+    struct hearth_check *c = begin(8);
+    static const size_t dims[][2] = {{40, 32}, {96, 64}, {288, 256}, {576, 512}};
+    static const uint32_t caches[] = {HEARTH_TYPE_F16, HEARTH_TYPE_F32, HEARTH_TYPE_Q8_0};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+        for (size_t kind = 0; kind < 3; kind++)
+            for (int split = 0; split < 2 && !(kind == 2 && dims[i][0] % 32); split++)
+                hearth_check_attend(c, &(struct hearth_check_attention){.type_k = caches[kind],
+                                                                        .type_v = caches[kind],
+                                                                        .n_heads = 2 + i,
+                                                                        .n_heads_kv = 1,
+                                                                        .dim = dims[i][0],
+                                                                        .dim_v = dims[i][1],
+                                                                        .in_keys = true,
+                                                                        .n_rows = 3 + i,
+                                                                        .pos = split ? 1100 : 70,
+                                                                        .split = split,
+                                                                        .sinks = kind == 1});
+    for (uint32_t type = 0; type < HEARTH_TYPE_END; type++)
+        for (int kind = 0; kind < 4 && hearth_accel_weight_bytes(type, 512, 1); kind++) {
+            const struct hearth_check_latent x = {.type = type,
+                                                  .n_heads = 3,
+                                                  .rank = 256,
+                                                  .still = kind & 1 ? 40 : 256,
+                                                  .n_rot = 24,
+                                                  .value = 33,
+                                                  .n_rows = kind & 2 ? 67 : 6,
+                                                  .joint = kind & 1,
+                                                  .neox = kind & 1,
+                                                  .is_prompt = kind & 2};
+            hearth_check_latent(c, &x);
+            if (c->differs[0])
+                fail_msg("%s", c->differs);
+        }
+    hearth_check_latent(c, &(struct hearth_check_latent){.type = HEARTH_TYPE_Q8_0,
+                                                         .n_heads = 16,
+                                                         .rank = 512,
+                                                         .still = 128,
+                                                         .n_rot = 64,
+                                                         .value = 128,
+                                                         .n_rows = 1});
+    hearth_check_latent(c, &(struct hearth_check_latent){.type = HEARTH_TYPE_F16,
+                                                         .n_heads = 2,
+                                                         .rank = 37,
+                                                         .still = 13,
+                                                         .n_rot = 6,
+                                                         .value = 5,
+                                                         .n_rows = 3});
+    finish(c);
+}
+
 static void test_choosing(void **state)
 {
     (void)state;
@@ -590,15 +644,17 @@ static void test_failures(void **state)
     hearth_accel_close(&a);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products), cmocka_unit_test(test_one),      cmocka_unit_test(test_products_of),
         cmocka_unit_test(test_down),     cmocka_unit_test(test_rows),     cmocka_unit_test(test_attention),
         cmocka_unit_test(test_common),   cmocka_unit_test(test_choosing), cmocka_unit_test(test_failures),
         cmocka_unit_test(test_pieces),   cmocka_unit_test(test_places),   cmocka_unit_test(test_all),
         cmocka_unit_test(test_lists),    cmocka_unit_test(test_no_lists), cmocka_unit_test(test_routers),
-        cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_experts),  cmocka_unit_test(test_latent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

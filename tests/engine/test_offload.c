@@ -65,7 +65,7 @@ static void test_golden(void **state)
         "models/gemma2.Q8_0",         "models/stablelm-12b.Q8_0",   "models/olmo.Q8_0",
         "models/command-r-plus.Q8_0", "models/deci.Q8_0",           "models/qwen3.NVFP4",
         "models/bitnet.Q8_0",         "models/bloom.Q8_0",          "models/mpt.Q8_0",
-        "models/apertus.Q8_0"};
+        "models/apertus.Q8_0",        "models/minicpm3.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
         check_file(path, (struct way){.n_threads = 1, .sparsity = HEARTH_SPARSITY_AUTO});

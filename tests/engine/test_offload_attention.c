@@ -87,14 +87,32 @@ static void test_golden(void **state)
 {
     (void)state;
     need_device();
-    static const char *const names[] = {
-        "models/mixtral.F16",       "models/gpt-oss.MXFP4",    "models/qwen3moe.Q4_0",
-        "models/smallthinker.Q4_0", "models/granitemoe.Q8_0",  "models/glm4moe.Q8_0",
-        "models/olmoe.Q8_0",        "models/bailing2.Q8_0",    "models/exaone-moe.Q8_0",
-        "models/ernie-moe.Q8_0",    "models/hunyuan-moe.Q8_0", "models/phimoe.Q8_0",
-        "models/qwen3moe.NVFP4",    "models/dbrx.Q8_0",        "models/gemma4-moe.Q4_0",
-        "models/afmoe.Q8_0",        "models/step35.Q8_0",      "models/mellum.Q8_0",
-        "models/mimo2.Q8_0",        "models/llama4.Q8_0",      "models/llama4-chunks.Q8_0"};
+    static const char *const names[] = {"models/mixtral.F16",
+                                        "models/gpt-oss.MXFP4",
+                                        "models/qwen3moe.Q4_0",
+                                        "models/smallthinker.Q4_0",
+                                        "models/granitemoe.Q8_0",
+                                        "models/glm4moe.Q8_0",
+                                        "models/olmoe.Q8_0",
+                                        "models/bailing2.Q8_0",
+                                        "models/exaone-moe.Q8_0",
+                                        "models/ernie-moe.Q8_0",
+                                        "models/hunyuan-moe.Q8_0",
+                                        "models/phimoe.Q8_0",
+                                        "models/qwen3moe.NVFP4",
+                                        "models/dbrx.Q8_0",
+                                        "models/gemma4-moe.Q4_0",
+                                        "models/afmoe.Q8_0",
+                                        "models/step35.Q8_0",
+                                        "models/mellum.Q8_0",
+                                        "models/mimo2.Q8_0",
+                                        "models/llama4.Q8_0",
+                                        "models/llama4-chunks.Q8_0",
+                                        "models/deepseek-v2.Q8_0",
+                                        "models/deepseek-v2-joint.Q4_0",
+                                        "models/deepseek-v3.Q8_0",
+                                        "models/glm-lite.Q8_0",
+                                        "models/mistral4.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
         check_file(path, (struct way){.n_threads = 1 + (int)i % 2, .sparsity = HEARTH_SPARSITY_OFF});
@@ -109,7 +127,8 @@ static void test_some_attend(void **state)
     need_device();
     static const char *const names[] = {"models/qwen35moe.Q8_0",      "models/qwen3next.Q8_0",
                                         "models/lfm2moe.Q8_0",        "models/granite-hybrid-moe.Q8_0",
-                                        "models/nemotron-super.Q8_0", "models/nemotron-h-moe.Q8_0"};
+                                        "models/nemotron-super.Q8_0", "models/nemotron-h-moe.Q8_0",
+                                        "models/kimi-delta.Q8_0",     "models/ling3.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
         struct way way = {.n_threads = 1 + (int)i % 2, .sparsity = HEARTH_SPARSITY_OFF};
@@ -135,6 +154,9 @@ static void test_caches(void **state)
     check_file(path, (struct way){.n_threads = 1, .type_k = HEARTH_KV_F32});
     check_file(path, (struct way){.n_threads = 2, .type_v = HEARTH_KV_F32});
     check_file(path, (struct way){.n_threads = 2, .type_k = HEARTH_KV_Q8_0, .type_v = HEARTH_KV_Q8_0});
+    path = keep(make("tiny-glm-flash")); // values are the beginnings of keys
+    check_file(path, (struct way){.n_threads = 1, .type_k = HEARTH_KV_F32});
+    check_file(path, (struct way){.n_threads = 2, .type_k = HEARTH_KV_Q8_0});
 }
 
 // Steps by neuron within experts: gates that decide, predictors.
@@ -153,9 +175,9 @@ static void test_others(void **state)
 {
     (void)state;
     need_device();
-    static const char *const names[] = {"models/deepseek-v2.Q8_0", "models/laguna.Q8_0",
-                                        "models/cohere2moe.Q8_0",  "models/gpt-oss.Q8_0",
-                                        "models/qwen4exp.Q8_0",    "models/minimax-m3.Q8_0"};
+    static const char *const names[] = {"models/deepseek32.Q8_0", "models/laguna.Q8_0",
+                                        "models/cohere2moe.Q8_0", "models/gpt-oss.Q8_0",
+                                        "models/qwen4exp.Q8_0",   "models/minimax-m3.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
         struct way way = {.n_threads = 1, .no_layers = i == 3};
@@ -171,7 +193,8 @@ static void test_streams(void **state)
 {
     (void)state;
     need_device();
-    static const char *const presets[] = {"tiny-qwen3-moe", "tiny-gpt-oss", "tiny-turbosparse-moe"};
+    static const char *const presets[] = {"tiny-qwen3-moe", "tiny-gpt-oss", "tiny-turbosparse-moe",
+                                          "tiny-glm-flash"};
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
         const char *path = keep(make(presets[i]));
         struct way way = {.n_threads = 1 + (int)i % 2};
@@ -268,6 +291,7 @@ static void test_failing(void **state)
     need_device();
     check_failing(keep(make("tiny-gpt-oss")), true);
     check_failing(golden("models/glm4moe.Q8_0"), false); // with an expert that all tokens use
+    check_failing(golden("models/deepseek-v3.Q8_0"), false);
 }
 
 // While it is opened: it has fewer.
@@ -312,6 +336,7 @@ static void test_parts(void **state)
     free(want);
     check_mixed_parts(path);
     check_mixed_parts(golden("models/glm4moe.Q8_0"));
+    check_mixed_parts(golden("models/deepseek-v3.Q8_0"));
 }
 
 // What the device knows of the cache does not go there again: a step sends its row to each layer, and little more.
@@ -348,6 +373,7 @@ static void test_sequences(void **state)
     const char *path = keep(make("tiny-gpt-oss"));
     check_sequences(path);
     check_watched(path);
+    check_sequences(keep(make("tiny-glm-flash")));
 }
 
 // Two devices that divide the layers; the first or the second fails.

@@ -49,7 +49,7 @@ static void test_golden(void **state)
         "models/drelu.Q4_0",  "pwri/falcon.Q4_0",     "models/falcon-40b.Q8_0",   "models/gemma3.Q4_0",
         "models/qwen3.Q8_0",  "models/phi3.Q8_0",     "pwri/bamboo.F16",          "pwri/opt.Q4_0",
         "models/gemma4.Q8_0", "models/mistral3.Q8_0", "models/stablelm-12b.Q8_0", "models/qwen3.NVFP4",
-        "models/bitnet.Q8_0", "models/bloom.Q8_0",    "models/apertus.Q8_0"};
+        "models/bitnet.Q8_0", "models/bloom.Q8_0",    "models/apertus.Q8_0",      "models/minicpm3.Q8_0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *path = golden(names[i]);
         check_file(path, (struct way){.n_threads = 2});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Attention over pages of the cache.
 //
-// A page has 64 positions: for each key/value head 64 keys, then 64 values. `places` has for each row of the batch its
+// A page has 64 positions: for each key/value head 64 keys, then 64 values, unless these are the beginnings of keys. `places` has for each row of the batch its
 // position and where its sequence's pages begin in `pages`. A group has teams of 64 items, of which each takes a page of
 // its own at a time: an item has one of its positions while scores are computed, then each 64th element of values.
 
@@ -9,7 +9,7 @@
 #define ATTEND_GROUP (TEAMS * TILE)
 #define TILE     64
 #define RANGE    16
-#define MAX_DIM  512
+#define MAX_DIM  576
 // Bytes of which any place in the copies of keys and values is a multiple.
 #define STORED_UNIT 2
 // States that a group has, and floats of one.
@@ -135,6 +135,7 @@ INLINE void merge(struct state to, struct state more, int dim, int items)
 struct heads {
     const __global uchar *pages_at;
     int n_heads, head, dim, dim_v, format_k, format_v, is_prompt;
+    int apart; // elements from a position's value to the next one's: dim_v, or dim where values are the beginnings of keys
     float scale, cap;
     int bends; // scores are less the further away a position is, by the slope
     float slope;
@@ -181,23 +182,28 @@ INLINE float sum_of(float *acc)
     return acc[0] + acc[1];
 }
 
-// With a key in blocks, of which a head has no more than lanes.
+// With a key in blocks.
 INLINE float dot_blocks(const struct heads *h, const __global uchar *key, struct query q)
 {
     float acc[LANES];
-    UNROLL for (int l = 0; l < LANES; l++) {
+    UNROLL for (int l = 0; l < LANES; l++)
         acc[l] = 0.0f;
-        if (l * BLOCK < h->dim) {
-            const __global ushort *from = (const __global ushort *)(key + l * BLOCK_BYTES);
+    for (int first = 0; first * BLOCK < h->dim; first += LANES)
+        UNROLL for (int l = 0; l < LANES; l++) {
+            const int u = first + l;
             int high = 0, low = 0;
-            UNROLL for (int i = 0; i < BLOCK / 4; i++) {
-                const uint word = (uint)from[1 + 2 * i] | (uint)from[2 + 2 * i] << 16;
-                high = dot4(word, q.hi[l * BLOCK / 4 + i], high);
-                low = dot4(word, q.lo[l * BLOCK / 4 + i], low);
+            float by = 0.0f;
+            if (u * BLOCK < h->dim) {
+                const __global ushort *from = (const __global ushort *)(key + u * BLOCK_BYTES);
+                UNROLL for (int i = 0; i < BLOCK / 4; i++) {
+                    const uint word = (uint)from[1 + 2 * i] | (uint)from[2 + 2 * i] << 16;
+                    high = dot4(word, q.hi[u * BLOCK / 4 + i], high);
+                    low = dot4(word, q.lo[u * BLOCK / 4 + i], low);
+                }
+                by = half_of_bits(from[0]) * q.d[u];
             }
-            acc[l] = fma(half_of_bits(from[0]) * q.d[l], (float)(128 * high + low), 0.0f);
+            acc[l] = fma(by, (float)(128 * high + low), acc[l]);
         }
-    }
     return sum_of(acc);
 }
 
@@ -229,7 +235,7 @@ INLINE float score_of(const struct heads *h, const __global uchar *key, struct q
 // The same of values in blocks: a step's number is multiplied by the scale, a prompt's by the decoded value.
 INLINE float sum_blocks(const struct heads *h, const __global uchar *values, const __local float *p, int n, int element)
 {
-    const size_t row = row_bytes(h->dim_v, BLOCKS);
+    const size_t row = row_bytes(h->apart, BLOCKS);
     const __global uchar *from = values + element / BLOCK * BLOCK_BYTES;
     float acc = 0.0f;
     for (int r = 0; r < n; r += 8) {
@@ -258,7 +264,7 @@ INLINE float sum_values(const struct heads *h, const __global uchar *values, con
     for (int r = 0; r < n; r += 8) {
         uint bits[8];
         UNROLL for (int i = 0; i < 8; i++) {
-            const size_t at = (size_t)(r + i < n ? r + i : n - 1) * (size_t)h->dim_v + (size_t)element;
+            const size_t at = (size_t)(r + i < n ? r + i : n - 1) * (size_t)h->apart + (size_t)element;
             bits[i] = h->format_v ? ((const __global ushort *)values)[at] : ((const __global uint *)values)[at];
         }
         UNROLL for (int i = 0; i < 8; i++) {
@@ -275,11 +281,12 @@ INLINE float sum_values(const struct heads *h, const __global uchar *values, con
 INLINE void attend_tile(struct state share, const struct heads *h, struct query q, __local float *scores,
                         __local float *lane, int item, int page, int before, int from, int n)
 {
-    const size_t row_k = row_bytes(h->dim, h->format_k), row_v = row_bytes(h->dim_v, h->format_v);
+    const int in_keys = h->apart != h->dim_v;
+    const size_t row_k = row_bytes(h->dim, h->format_k), row_v = in_keys ? 0 : row_bytes(h->dim_v, h->format_v);
     const __global uchar *tile =
         h->pages_at + ((size_t)page * (size_t)h->n_heads + (size_t)h->head) * TILE * (row_k + row_v);
     const __global uchar *keys = tile + (size_t)from * row_k;
-    const __global uchar *values = tile + TILE * row_k + (size_t)from * row_v;
+    const __global uchar *values = in_keys ? keys : tile + TILE * row_k + (size_t)from * row_v;
     if (item < n)
         scores[item] = bent(score_of(h, keys + (size_t)item * row_k, q), h->bends, h->slope, from + item - before);
     SYNC;
@@ -378,10 +385,10 @@ INLINE void normalise(struct state s, __global float *out, int dim, int has_sink
         const __global int *pages, const __global float *sinks, int has_sinks, int n_heads, int n_heads_kv, int dim, \
         int dim_v, int format_k, int format_v, int window, int chunked, float scale, float cap, int n_ranges,        \
         const __global uchar *acts, int padded, int acts_bytes, int is_prompt, const __global float *slopes,          \
-        int has_slopes
+        int has_slopes, int apart
 #define ATTEND_ARGS_GIVEN                                                                                            \
     out, queries, pages_at, places, pages, sinks, has_sinks, n_heads, n_heads_kv, dim, dim_v, format_k, format_v,    \
-        window, chunked, scale, cap, n_ranges, acts, padded, acts_bytes, is_prompt, slopes, has_slopes
+        window, chunked, scale, cap, n_ranges, acts, padded, acts_bytes, is_prompt, slopes, has_slopes, apart
 #define ATTEND_MEMORY                                                                                                \
     __local float q_plain[MAX_DIM], scores[ATTEND_GROUP], lane[TEAMS * LANES], states[STATES * STATE_SIZE];          \
     struct query q;                                                                                                  \
@@ -421,6 +428,7 @@ INLINE void attend_body(struct query q, __local float *scores, __local float *la
     h.head = head / (n_heads / n_heads_kv);
     h.dim = dim;
     h.dim_v = dim_v;
+    h.apart = apart;
     h.format_k = has_blocks ? format_k : format_k != 0;
     h.format_v = has_blocks ? format_v : format_v != 0;
     h.is_prompt = is_prompt;
