@@ -817,7 +817,7 @@ struct hearth_device_stats {
     uint64_t through;    // prompt tokens that passed the CPU's layers there, or of which experts did,
                          // whose weights came for that
     int first_layer;     // of its layers
-    int attention;       // with experts: layers, that follow one another, whose attention alone it has
+    int attention;       // layers, that follow one another, whose attention alone it has
     const char *backend; // as in struct hearth_device, of static storage; NULL: there is no device
 };
 

@@ -628,12 +628,13 @@ static void plan_for_pack(struct planning *g)
             g->pack.folder, bytes);
 }
 
-// How the model and its pack are opened: what a budget decides is only asked about, and threads that read are those of
-// the machine.
+// How the model and its pack are opened: what a budget decides is only asked about, except what it leaves to a device, and
+// threads that read are those of the machine.
 static struct hearth_options opening(const struct planning *g)
 {
     struct hearth_options open = *g->o;
-    open.ram.bytes = 0;
+    if (!open.device)
+        open.ram.bytes = 0;
     if (open.machine)
         open.n_threads = hearth_pool_threads_of((int)open.n_threads, g->probe.cores);
     return open;

@@ -314,6 +314,14 @@ static size_t clusters_within(const struct hearth_session *s, int first, int end
     return fit < most ? (size_t)fit : most;
 }
 
+bool hearth_hot_knows(const struct hearth_session *s)
+{
+    bool knows = true;
+    for (int i = 0; i < s->model->hp.n_layer && knows; i++)
+        knows = neuron_bytes(s, i) > 0;
+    return knows;
+}
+
 uint64_t hearth_hot_count(const struct hearth_session *s, int end, uint64_t room)
 {
     const size_t size = hearth_cluster_size((size_t)hearth_ffn_neurons(&s->model->hp));

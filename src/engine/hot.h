@@ -41,6 +41,8 @@ struct hearth_hot {
 int hearth_hot_open(struct hearth_hot **out, const struct hearth_session *s, struct hearth_accel *a,
                     bool *works, int first, int end, uint64_t room, struct hearth_error *err);
 void hearth_hot_close(struct hearth_hot **hot); // this one alone
+// Whether all layers have neurons for a device.
+bool hearth_hot_knows(const struct hearth_session *s);
 // How many neurons these would be, of layers [0, end).
 uint64_t hearth_hot_count(const struct hearth_session *s, int end, uint64_t room);
 

@@ -74,6 +74,23 @@ static int rows_alone(const struct hearth_session *s)
     return b->n_classes == 1 && b->classes[0].phase == HEARTH_PHASE_PROMPT ? b->n : 0;
 }
 
+// Layers that are here whole, [this one, their end); attention alone is nothing of these.
+static int first_whole(const struct hearth_offload *o)
+{
+    return o->attention ? o->s->context.hp->n_layer : o->first;
+}
+
+static int end_whole(const struct hearth_offload *o)
+{
+    return o->attention ? o->s->context.hp->n_layer : o->end;
+}
+
+// Whether the batch's rows pass through it with layers of which it has no weights, or of whole layers none.
+static bool passes(const struct hearth_offload *o)
+{
+    return o->from < first_whole(o);
+}
+
 // Which layers the device takes the batch through.
 static void begin_device(struct hearth_offload *o)
 {
@@ -88,14 +105,14 @@ static void begin_device(struct hearth_offload *o)
     forget_positions(o);
     if (!o->works || !fits(o) || is_watched(&s->probes) || s->batch.again)
         return;
-    if (o->attention) {
-        o->attends = true;
+    const int rows = o->through ? rows_alone(s) : 0; // for which layers that are the CPU's may pass
+    o->from = rows ? hearth_through_from(o->through, rows) : first_whole(o);
+    o->began_ns = rows ? hearth_now_ns() : 0;
+    if (o->attention) { // what passes does so with its attention
+        o->attends = !passes(o);
         o->part = -1;
         return;
     }
-    const int rows = o->through ? rows_alone(s) : 0; // for which layers that are the CPU's may pass
-    o->from = rows ? hearth_through_from(o->through, rows) : o->first;
-    o->began_ns = rows ? hearth_now_ns() : 0;
     for (int layer = o->first; layer < o->end; layer++)
         o->elsewhere[layer] = true;
 }
@@ -120,8 +137,8 @@ static void note_cpu(struct hearth_offload *o, int layers)
 
 static void note_through(struct hearth_offload *o)
 {
-    if (o->from < o->first)
-        hearth_through_choice_note(&o->through->choice, o->s->batch.n, true, o->first - o->from,
+    if (passes(o))
+        hearth_through_choice_note(&o->through->choice, o->s->batch.n, true, first_whole(o) - o->from,
                                    o->passed_ns);
 }
 
@@ -165,9 +182,9 @@ static size_t send_pages(struct hearth_offload *o, int first, int n)
         const struct hearth_kv_seq *pages = &s->kv.seqs[seq];
         for (int p = 0; p * HEARTH_KV_TILE < end; p++) {
             const int before = from - p * HEARTH_KV_TILE;
-            if (before > 0)
+            if (before > 0 && (!o->attention || o->attends))
                 send_page(o, pages->pages[p], before < HEARTH_KV_TILE ? before : HEARTH_KV_TILE);
-            if (before > 0 && o->from < o->first)
+            if (before > 0 && passes(o))
                 hearth_through_add_page(o->through, pages->pages[p]);
             o->page_numbers[count + (size_t)p] = pages->pages[p];
         }
@@ -281,7 +298,7 @@ static void collect(struct hearth_offload *o, int layer, void *events[2])
             put_rows(o, layer, &o->rows[k], from);
         from += (size_t)o->rows[k].n * row;
     }
-    if (layer == o->first - 1)
+    if (layer == first_whole(o) - 1)
         o->passed_ns += hearth_now_ns() - o->part_ns;
 }
 
@@ -362,10 +379,10 @@ static bool run_layers(struct hearth_offload *o, int n)
     void *events[2][2] = {{NULL}};
     int layer = o->from;
     bool stop = false;
-    for (; layer < o->end && !stop && !hearth_accel_has_failed(o->a); layer++) {
+    for (; layer < end_whole(o) && !stop && !hearth_accel_has_failed(o->a); layer++) {
         if (layer - 2 >= o->from)
             collect(o, layer - 2, events[layer % 2]);
-        if (layer < o->first && !hearth_through_bring(o->through, layer, n))
+        if (layer < first_whole(o) && !hearth_through_bring(o->through, layer, n))
             break;
         compute_layer(o, layer);
         fetch(o, layer, events[layer % 2]);
@@ -375,7 +392,7 @@ static bool run_layers(struct hearth_offload *o, int n)
     for (int i = layer - 2; i < layer; i++)
         if (i >= o->from)
             collect(o, i, events[i % 2]);
-    return !stop && layer == o->end;
+    return !stop && layer == end_whole(o);
 }
 
 // A part that has steps alone, through all layers, in two lists: what the first one brings goes to the pages while the
@@ -420,7 +437,7 @@ static bool run_part(struct hearth_offload *o, int first, int n)
     send_x(o);
     send_seen(o);
     bool all = true;
-    if (!o->rows[0].n && o->from == o->first)
+    if (!o->rows[0].n && !passes(o))
         run_steps(o);
     else
         all = run_layers(o, n);
@@ -429,10 +446,11 @@ static bool run_part(struct hearth_offload *o, int first, int n)
         fetch_seen(o);
     }
     if (all && !hearth_accel_has_failed(o->a)) {
-        note_rows(o, first, n);
+        if (!o->attention)
+            note_rows(o, first, n);
         note_seen(o);
-        o->tokens += o->first < o->end ? (uint64_t)n : 0;
-        if (o->from < o->first)
+        o->tokens += first_whole(o) < end_whole(o) ? (uint64_t)n : 0;
+        if (passes(o))
             o->through->tokens += (uint64_t)n;
     }
     return !hearth_accel_has_failed(o->a);
@@ -468,7 +486,7 @@ int hearth_offload_run(struct hearth_offload *o, int layer)
     }
     memcpy(s->work.x, s->work.h, (size_t)s->batch.n * (size_t)s->context.hp->n_embd * sizeof *s->work.x);
     note_through(o);
-    return o->end;
+    return end_whole(o);
 }
 
 // The expert that all tokens use, of these rows: it is on its way while the CPU goes on.

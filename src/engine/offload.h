@@ -73,7 +73,7 @@ struct hearth_offload {
     uint64_t reserved;                   // and of these what is kept free of the workspace
     double speed;                        // hearth_accel_speed(); 0: it was not measured
     int first, end;                      // layers [first, end) are here,
-    bool attention;                      // or their attention alone, with experts
+    bool attention;                      // or their attention alone
     bool head;                           // the head is
     bool works;                          // false: it has failed, and the CPU goes on
     struct hearth_offload_layer *layers; // [end - first]
@@ -177,6 +177,12 @@ struct hearth_accel_cache hearth_offload_cache(const struct hearth_session *s, i
 uint64_t hearth_offload_cache_bytes(const struct hearth_session *s, int layer);
 // Layers whose attention alone is on a device.
 int hearth_offload_attention(const struct hearth_offload *o);
+
+// Whether layers of a dense model are divided: attention of all of them is here, and hot neurons.
+static inline bool hearth_offload_is_divided(const struct hearth_offload *o)
+{
+    return o->attention && !o->s->model->hp.n_expert;
+}
 
 // Hot neurons and experts of all devices: the first of those that are linked; or NULL.
 static inline struct hearth_hot *hearth_offload_hot(const struct hearth_offload *o)

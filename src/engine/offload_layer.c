@@ -11,7 +11,8 @@
 
 static const struct hearth_offload_layer *layer_of(const struct hearth_offload *o, int layer)
 {
-    return layer < o->first ? &o->through->stages[layer % 2] : &o->layers[layer - o->first];
+    const bool passes = layer < o->first || (o->attention && !o->attends);
+    return passes ? &o->through->stages[layer % 2] : &o->layers[layer - o->first];
 }
 
 // Weights of a norm that has none.

@@ -27,6 +27,9 @@
 #define LEAST_SHARE 4
 // With fewer rows of a prompt together (or all that there are) whole layers with experts gain nothing.
 #define LEAST_ROWS 32
+// Layers are divided where a device has room for fewer than so many of 8, and for one of so many neurons then.
+#define DIVIDED_BELOW 7
+#define LEAST_HOT     10
 
 // ---- workspace
 
@@ -67,7 +70,7 @@ static void each_buffer(struct hearth_offload *o, uint64_t cap, hearth_offload_b
     const struct hearth_session *s = o->s;
     const struct hearth_hparams *hp = &s->model->hp;
     const uint64_t f32 = sizeof(float), steps = (uint64_t)s->limits.max_steps, n = larger(cap, steps);
-    const uint64_t embd = (uint64_t)hp->n_embd, ff = o->attention   ? (uint64_t)hp->n_ff_shared
+    const uint64_t embd = (uint64_t)hp->n_embd, ff = o->attention && hp->n_expert ? (uint64_t)hp->n_ff_shared
                                                      : hp->n_expert ? (uint64_t)hearth_ffn_shared(hp)
                                                                     : (uint64_t)hearth_ffn_neurons(hp);
     const uint64_t dim = larger(larger((uint64_t)hearth_head_dim_most(hp), hearth_offload_latent_inside(hp)),
@@ -340,6 +343,8 @@ static uint64_t room_for_through(const struct hearth_offload *o, const struct he
         return 0;
     const int n = count_layers(o, room, most, &left);
     const uint64_t bytes = hearth_through_bytes(o->s, &setup, o->largest);
+    if (o->attention) // of what hot neurons would have
+        return bytes <= (setup.always ? room : room / 2) ? bytes : 0;
     if (most < n_layer)
         return n == most && bytes <= left ? bytes : 0;
     return bytes <= room && (n_layer - n) * LEAST_SHARE >= n_layer ? bytes : 0;
@@ -349,11 +354,14 @@ static uint64_t room_for_through(const struct hearth_offload *o, const struct he
 static int place_all_layers(struct hearth_offload *o, const struct hearth_offload_params *p, bool is_alone,
                             int from, uint64_t room, struct hearth_error *err)
 {
-    const uint64_t bytes = is_alone ? room_for_through(o, p, room) : 0;
+    uint64_t left = room;
+    if (o->attention) // what that leaves
+        count_layers(o, room, most_layers(o, p), &left);
+    const uint64_t bytes = is_alone ? room_for_through(o, p, left) : 0;
     const int rc = place_layers(o, from, room - bytes, err);
     struct hearth_through_setup setup = through_setup(o, p);
-    setup.n_layers = o->first;
-    if (rc || !bytes || !o->first || hearth_accel_has_failed(o->a))
+    setup.n_layers = o->attention ? o->s->model->hp.n_layer : o->first;
+    if (rc || !bytes || !setup.n_layers || hearth_accel_has_failed(o->a))
         return rc;
     return hearth_through_open(&o->through, o->a, o->s, &setup, err);
 }
@@ -517,6 +525,17 @@ static int divide_layers(struct hearth_offload *const *devices, int n, const str
     return rc;
 }
 
+// What attention of layers takes of a device's room, if it has all of that.
+static uint64_t bytes_of_attention(struct hearth_offload *o, const struct hearth_offload_params *p,
+                                   uint64_t room, int *layers)
+{
+    const bool knows = hearth_offload_knows(o->s, o->s->model->hp.n_layer - 1);
+    const uint64_t workspace = knows ? size_workspace(o, room) : 0;
+    uint64_t left;
+    *layers = workspace ? count_layers(o, room - workspace, most_layers(o, p), &left) : 0;
+    return *layers && left < room - workspace ? room - left : 0;
+}
+
 // What all layers that are wanted take of the only device, whole, with the head.
 static uint64_t bytes_of_whole(const struct hearth_offload *o, const struct hearth_offload_params *p)
 {
@@ -558,6 +577,46 @@ static bool choose_whole(struct hearth_offload *const *devices, int n, const str
     return fits;
 }
 
+// Whether the budget has room for all weights, whatever a device has.
+static bool is_in_memory(const struct hearth_session *s)
+{
+    struct hearth_sources_user user = s->user;
+    struct hearth_fit fit = {.ram = s->model->load.ram};
+    struct hearth_error err;
+    user.layers_elsewhere = 0;
+    user.head_elsewhere = false;
+    return !s->model->load.ram || (s->model->load.ram_asked != HEARTH_RAM_LEAST &&
+                                   !hearth_sources_fit(s->model, &user, s->model->load.ram, &fit, &err) &&
+                                   fit.kind == HEARTH_FIT_WHOLE);
+}
+
+// Of a dense model in memory whose steps go by neuron: where some of its layers have no room, the only device has
+// attention of all of them, their predictors and hot neurons, if it has room for many of these. What the CPU
+// reads in a step is cold neurons alone then, few of which are active, in place of whole layers.
+static void choose_divided(struct hearth_offload *o, const struct hearth_offload_params *p)
+{
+    const struct hearth_session *s = o->s;
+    const struct hearth_hparams *hp = &s->model->hp;
+    const uint64_t head = wants_head(s, p) ? head_bytes(s) : 0, neurons = (uint64_t)hearth_ffn_neurons(hp);
+    uint64_t left;
+    int layers;
+    if (o->next || hp->n_expert || hp->parallel || p->layers != HEARTH_OFFLOAD_ALL || p->hot_percent < 0 ||
+        o->vram <= head || !hearth_hot_knows(s) || !hearth_offload_knows(s, hp->n_layer - 1) ||
+        !is_in_memory(s))
+        return;
+    const uint64_t room = o->vram - head, workspace = size_workspace(o, o->vram);
+    if (!workspace || workspace >= room ||
+        count_layers(o, room - workspace, hp->n_layer, &left) * 8 >= hp->n_layer * DIVIDED_BELOW)
+        return;
+    o->attention = true;
+    const uint64_t attention = bytes_of_attention(o, p, room, &layers),
+                   through = room_for_through(o, p, room - attention);
+    const uint64_t hot = hearth_hot_count(s, hp->n_layer, room - attention - through);
+    const bool always = p->prompts == HEARTH_DEVICE_PROMPTS_ALWAYS; // before hot neurons, whatever it takes
+    o->attention =
+        layers == hp->n_layer && (always ? hot > 0 : hot * LEAST_HOT >= neurons * (uint64_t)hp->n_layer);
+}
+
 // The head goes to the last device that has layers and room; else to the last one that has room.
 static int place_head_somewhere(struct hearth_offload *const *devices, int n, struct hearth_error *err)
 {
@@ -593,21 +652,21 @@ static int place_hot(struct hearth_offload *const *devices, int n, const struct 
     int rc = HEARTH_OK;
     for (int i = 0; i < n; i++)
         all += (double)room_of(devices[i]);
-    const int layers = devices[0]->attention ? s->model->hp.n_layer : devices[0]->first; // with hot experts
-    for (int i = n - 1, end = devices[0]->first, end_experts = layers; i >= 0 && !rc; i--) {
+    // With hot neurons or experts.
+    const int layers = devices[0]->attention ? s->model->hp.n_layer : devices[0]->first;
+    for (int i = n - 1, end = layers; i >= 0 && !rc; i--) {
         struct hearth_offload *o = devices[i];
         const uint64_t room = room_of(o);
         if (!room)
             continue;
         before += (double)room;
         const double left = 1 - before / all;
-        const int first = (int)(left * devices[0]->first + 0.5), first_experts = (int)(left * layers + 0.5);
+        const int first = (int)(left * layers + 0.5);
         rc = hearth_hot_open(&o->hot, s, o->a, &o->works, first, end, room, err);
         if (!rc)
-            rc = hearth_hot_experts_open(&o->experts, s, o->a, &o->works, first_experts, end_experts,
-                                         &p->cpu_experts, room_of(o), err);
+            rc = hearth_hot_experts_open(&o->experts, s, o->a, &o->works, first, end, &p->cpu_experts,
+                                         room_of(o), err);
         end = first;
-        end_experts = first_experts;
         if (o->hot) {
             hearth_share_fix(&o->hot->share, share);
             o->hot->next = next;
@@ -635,24 +694,13 @@ static bool uses_hot(const struct hearth_offload_params *p)
     return uses_rest(p) && p->hot_percent >= 0;
 }
 
-// What attention of layers takes of a device's room, if it has all of that.
-static uint64_t bytes_of_attention(struct hearth_offload *o, const struct hearth_offload_params *p,
-                                   uint64_t room, int *layers)
-{
-    const bool knows = hearth_offload_knows(o->s, o->s->model->hp.n_layer - 1);
-    const uint64_t workspace = knows ? size_workspace(o, room) : 0;
-    uint64_t left;
-    *layers = workspace ? count_layers(o, room - workspace, most_layers(o, p), &left) : 0;
-    return *layers && left < room - workspace ? room - left : 0;
-}
-
 // What experts that pass through it take.
 static uint64_t bytes_for_passing(struct hearth_offload *o, const struct hearth_offload_params *p,
                                   uint64_t room)
 {
     int places, layers;
     size_t cap;
-    return p->prompts == HEARTH_DEVICE_PROMPTS_NEVER || !o->attention
+    return p->prompts == HEARTH_DEVICE_PROMPTS_NEVER || !o->attention || hearth_offload_is_divided(o)
                ? 0
                : hearth_through_experts_bytes(o->s, p->prompts == HEARTH_DEVICE_PROMPTS_ALWAYS,
                                               &p->cpu_experts, room, bytes_of_attention(o, p, room, &layers),
@@ -664,7 +712,7 @@ static int place_passing(struct hearth_offload *o, const struct hearth_offload_p
                          struct hearth_error *err)
 {
     int layers;
-    if (o->next || !o->attention || p->prompts == HEARTH_DEVICE_PROMPTS_NEVER)
+    if (o->next || !o->attention || hearth_offload_is_divided(o) || p->prompts == HEARTH_DEVICE_PROMPTS_NEVER)
         return HEARTH_OK;
     return hearth_through_experts_open(&o->passing, o->s, o->a, &o->works,
                                        p->prompts == HEARTH_DEVICE_PROMPTS_ALWAYS, &p->cpu_experts,
@@ -680,6 +728,7 @@ static int place(struct hearth_offload *first, const struct hearth_offload_param
     for (int i = 0; i < n; i++)
         devices[i]->first = devices[i]->end = s->model->hp.n_layer;
     choose_whole(devices, n, p);
+    choose_divided(first, p);
     int rc = first->attention ? HEARTH_OK : divide_layers(devices, n, p, err);
     if (!rc && wants_head(s, p))
         rc = place_head_somewhere(devices, n, err);
@@ -799,6 +848,7 @@ static void foresee(struct hearth_offload *o, const struct hearth_offload_params
     out->vram = vram;
     o->vram = vram;
     choose_whole((struct hearth_offload *const[]){o}, 1, p);
+    choose_divided(o, p);
     const uint64_t workspace =
         !o->attention && hearth_offload_knows(s, n_layer - 1) ? size_workspace(o, vram) : 0;
     if (workspace && p->layers != 0) {
@@ -820,6 +870,9 @@ static void foresee(struct hearth_offload *o, const struct hearth_offload_params
     if (o->attention) {
         int layers;
         out->bytes += bytes_of_attention(o, p, vram - out->bytes, &layers);
+        const uint64_t through = room_for_through(o, p, vram - out->bytes);
+        out->through |= through > 0;
+        out->bytes += through;
         for (int layer = n_layer - layers; layer < n_layer; layer++)
             out->attention += hearth_attends(&s->model->hp, layer);
     }

@@ -56,7 +56,7 @@ static size_t list_roles(const struct hearth_offload *o, size_t *out)
         out[n++] = shared_roles[i];
     for (size_t i = 0; experts && i < HEARTH_OFFLOAD_MOE_ROLES; i++)
         out[n++] = hearth_offload_moe_roles[i];
-    if (s->model->hp.n_expert)
+    if (s->model->hp.n_expert || o->attention)
         return n;
     for (size_t i = 0; s->mode.sparsity == HEARTH_SPARSITY_PREDICT && i < 2; i++)
         out[n++] = predictor_roles[i];

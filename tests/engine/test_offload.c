@@ -6,6 +6,7 @@
 
 #include "accel/insides.h"
 #include "engine/offload.h"
+#include "engine/offload_parts.h"
 #include "made_models.h"
 
 #include "device_support.h"
@@ -259,6 +260,70 @@ static void test_hot(void **state)
         check_hot(keep(make_pack(early)),
                   (struct way){.n_threads = 1 + early, .sparsity = HEARTH_SPARSITY_PREDICT}, true);
     }
+}
+
+// All layers pass through it in prompts, more than it has memory for.
+static void open_through(struct opened *opened)
+{
+    struct hearth_offload *o = opened->session->offload;
+    const struct hearth_through_setup setup = {.roles = hearth_offload_roles,
+                                               .n_roles = HEARTH_OFFLOAD_ROLES,
+                                               .max_pages = o->max_pages,
+                                               .cache_bytes = hearth_offload_cache_bytes(o->s, 0),
+                                               .n_layers = o->s->model->hp.n_layer,
+                                               .always = true};
+    assert_null(o->through);
+    OK(hearth_through_open(&o->through, o->a, o->s, &setup, &err));
+    assert_non_null(o->through);
+}
+
+// Attention of all layers, and hot neurons of all, where the layers do not fit. Prompts pass through it, or the CPU
+// computes their feed-forward parts. A device that fails.
+static void check_divided(const char *path, struct way way)
+{
+    float *want = evaluate_alone(path, &way);
+    way.device = "0";
+    struct opened o = open_way(path, &way);
+    const int n_layer = o.model->hp.n_layer;
+    const uint64_t all = device_stats_of(&o).bytes;
+    int n = 0;
+    assert_int_equal(device_stats_of(&o).layers, n_layer);
+    close_opened(&o);
+    for (int part = 15; part >= 4 && !n; part--) {
+        way.vram = all / 16 * (uint64_t)part;
+        for (long fail_at = 0; fail_at < 800; fail_at = fail_at * (SANITIZED ? 4 : 2) + 25)
+            for (int through = 0; through < 2; through++) {
+                o = open_way(path, &way);
+                const struct hearth_device_stats stats = device_stats_of(&o);
+                assert_true(stats.bytes <= way.vram);
+                if (!stats.attention) {
+                    close_opened(&o);
+                    fail_at = 800;
+                    break;
+                }
+                assert_true(stats.attention == n_layer && !stats.layers && stats.neurons > 0);
+                n += !fail_at && !through;
+                if (through)
+                    open_through(&o);
+                hearth_accel_fail_at(o.session->offload->a, fail_at);
+                check_logits(&o, want, "layers that are divided");
+                assert_int_equal(device_stats_of(&o).works, fail_at == 0);
+                assert_true(!through || fail_at || o.session->offload->through->tokens > 0);
+                assert_true(fail_at || o.session->offload->tokens > 0);
+                close_opened(&o);
+            }
+    }
+    assert_true(n > 0);
+    free(want);
+}
+
+static void test_divided(void **state)
+{
+    (void)state;
+    need_device();
+    for (int mode = 1; mode < 3; mode++)
+        check_divided(keep(make_with("tiny-turbosparse", mode == 1)),
+                      (struct way){.n_threads = mode, .sparsity = modes[mode]});
 }
 
 // Predictors that see what they look at besides: of the device's own layers, and of the CPU's.
@@ -604,6 +669,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_failing),
         cmocka_unit_test(test_sequences),
         cmocka_unit_test(test_hot),
+        cmocka_unit_test(test_divided),
         cmocka_unit_test(test_wide),
         cmocka_unit_test(test_watched),
         cmocka_unit_test(test_refusals),
