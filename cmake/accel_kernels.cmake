@@ -42,7 +42,7 @@ function(accel_make_ptx source capability version out)
     if(EXISTS ${ptx})
         # Drivers' compilers keep what a kernel loads ahead in registers as long as these groups fit at once.
         file(READ ${ptx} code)
-        foreach(bound "step_[48];128;3" "one_4_32;256;3" "one_(8|4_16);256;2" "matrix_;256;2" "attend_rows;256;2")
+        foreach(bound "step_[48];128;3" "one_4_32;256;3" "one_8;256;2" "one_4_16;256;2" "matrix_;256;2" "attend_rows;256;2")
             list(GET bound 0 name)
             list(GET bound 1 items)
             list(GET bound 2 least)

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "accel/insides.h"
+#include "accel/kernels_source.h"
 #include "accel/operations_check.h"
 
 static struct hearth_accel *open_device(void)
@@ -598,6 +599,41 @@ static void test_places(void **state)
     assert_memory_equal(numbers, want, sizeof want);
 }
 
+// The kernels' PTX as far as we can read it: an entry for each kernel, and nothing but directives before its body. Drivers
+// refuse the whole text otherwise.
+static void check_ptx(const char *text, bool matrix)
+{
+    static const char *const names[] = {
+#define NAME(name) #name,
+        HEARTH_ACCEL_KERNELS(NAME)
+#undef NAME
+    };
+    for (size_t i = 0; i < HEARTH_ACCEL_KERNELS_END; i++) {
+        char entry[96];
+        snprintf(entry, sizeof entry, ".visible .entry %s(", names[i]);
+        const char *at = strstr(text, entry);
+        if (!strncmp(names[i], "matrix_", 7) != matrix) {
+            assert_null(at);
+            continue;
+        }
+        assert_non_null(at);
+        at = strchr(at, ')');
+        assert_non_null(at);
+        for (at++; *at == '\n' && at[1] != '{'; at += 1 + strcspn(at + 1, "\n"))
+            assert_int_equal(at[1], '.');
+        assert_int_equal(*at, '\n');
+    }
+}
+
+static void test_ptx(void **state)
+{
+    (void)state;
+    if (*hearth_accel_kernels_ptx)
+        check_ptx(hearth_accel_kernels_ptx, false);
+    if (*hearth_accel_kernels_ptx_80)
+        check_ptx(hearth_accel_kernels_ptx_80, true);
+}
+
 static void test_all(void **state)
 {
     (void)state;
@@ -653,8 +689,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_down),     cmocka_unit_test(test_rows),     cmocka_unit_test(test_attention),
         cmocka_unit_test(test_common),   cmocka_unit_test(test_choosing), cmocka_unit_test(test_failures),
         cmocka_unit_test(test_pieces),   cmocka_unit_test(test_places),   cmocka_unit_test(test_all),
-        cmocka_unit_test(test_lists),    cmocka_unit_test(test_no_lists), cmocka_unit_test(test_routers),
-        cmocka_unit_test(test_experts),  cmocka_unit_test(test_latent),
+        cmocka_unit_test(test_lists),    cmocka_unit_test(test_no_lists), cmocka_unit_test(test_ptx),
+        cmocka_unit_test(test_routers),  cmocka_unit_test(test_experts),  cmocka_unit_test(test_latent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
