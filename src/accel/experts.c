@@ -2,21 +2,7 @@
 // Experts as kernels: arguments and numbers of groups.
 #include "accel/experts.h"
 
-#define M(m)     HEARTH_ARG_M(m)
-#define I(n)     HEARTH_ARG_I(n)
-#define F(x)     HEARTH_ARG_F(x)
-#define GROUP    HEARTH_ACCEL_GROUP
-#define RUN(...) HEARTH_ACCEL_RUN(__VA_ARGS__)
-
-// Activations that an item quantises.
-#define FEW 4
-
-static const struct hearth_accel_memory none;
-
-static size_t groups(size_t n, size_t each)
-{
-    return (n + each - 1) / each;
-}
+#include "accel/run.h"
 
 // A vector that may have no rows.
 static const struct hearth_accel_memory *vector_of(const struct hearth_accel_weight *w)

@@ -2,22 +2,8 @@
 // Latent attention's operations as kernels: a head's product is one of several matrices, as an expert's is.
 #include "accel/latent.h"
 
+#include "accel/run.h"
 #include "accel/weight.h"
-
-#define M(m)     HEARTH_ARG_M(m)
-#define I(n)     HEARTH_ARG_I(n)
-#define F(x)     HEARTH_ARG_F(x)
-#define GROUP    HEARTH_ACCEL_GROUP
-#define RUN(...) HEARTH_ACCEL_RUN(__VA_ARGS__)
-// Activations that an item quantises.
-#define FEW 4
-
-static const struct hearth_accel_memory none;
-
-static size_t groups(size_t n, size_t each)
-{
-    return (n + each - 1) / each;
-}
 
 static size_t larger(size_t a, size_t b)
 {

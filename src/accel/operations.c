@@ -2,13 +2,8 @@
 // Operations as kernels: arguments and numbers of groups.
 #include "accel/operations.h"
 
+#include "accel/run.h"
 #include "accel/weight.h"
-
-#define M(m)     HEARTH_ARG_M(m)
-#define I(n)     HEARTH_ARG_I(n)
-#define F(x)     HEARTH_ARG_F(x)
-#define GROUP    HEARTH_ACCEL_GROUP
-#define RUN(...) HEARTH_ACCEL_RUN(__VA_ARGS__)
 
 // Rows of a STEP product that a group has, tokens that it takes together (kernels/products.cl, one.cl, matrix.cl).
 #define STEP_ROWS     16
@@ -19,20 +14,11 @@
 #define COLUMN_TOKENS 8
 #define MATRIX_ROWS   128
 #define MATRIX_TOKENS HEARTH_ACCEL_PROMPT_TILE
-// Activations that an item quantises.
-#define FEW 4
 // Bytes of which any place in the copies of keys and values is a multiple (kernels/attention.cl).
 #define STORED_UNIT 2
 // Queries that attention of prompts has together, of heads of at most ROWS_DIM elements (kernels/attention.cl).
 #define QUERIES  16
 #define ROWS_DIM 128
-
-static const struct hearth_accel_memory none;
-
-static size_t groups(size_t n, size_t each)
-{
-    return (n + each - 1) / each;
-}
 
 // ---- rows of a batch
 

@@ -382,20 +382,7 @@ static void check_several(const char *path)
     struct way way = {.n_threads = 1};
     float *want = evaluate_alone(path, &way);
     set_devices(&way, 2);
-    for (int i = 0; i < 3; i++) {
-        struct opened o = open_way(path, &way);
-        const struct hearth_device_stats one = device_stats_at(&o, 0), two = device_stats_at(&o, 1);
-        assert_int_equal(one.attention + two.attention, o.model->hp.n_layer);
-        assert_true(one.attention > 0 && two.attention > 0 && two.first_layer == one.attention);
-        if (i)
-            hearth_accel_fail_at(i == 1 ? o.session->offload->a : o.session->offload->next->a, 40);
-        check_logits(&o, want, "two devices");
-        for (int k = 0; k < 2; k++) {
-            assert_int_equal(device_stats_at(&o, k).works, i != k + 1);
-            assert_int_equal(device_stats_at(&o, k).tokens == N_TOKENS, i != k + 1);
-        }
-        close_opened(&o);
-    }
+    check_two(path, &way, want, N_TOKENS);
     free(want);
 }
 

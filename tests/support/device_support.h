@@ -322,4 +322,24 @@ static inline int check_stops(struct stoppable *o)
     return seq;
 }
 
+// Two devices that divide the layers, or their attention; the first or the second fails. n_tokens: of evaluate().
+static inline void check_two(const char *path, const struct way *way, const float *want, uint64_t n_tokens)
+{
+    for (int i = 0; i < 3; i++) {
+        struct opened o = open_way(path, way);
+        const struct hearth_device_stats one = device_stats_at(&o, 0), two = device_stats_at(&o, 1);
+        const int have[] = {one.layers + one.attention, two.layers + two.attention};
+        assert_int_equal(have[0] + have[1], o.model->hp.n_layer);
+        assert_true(have[0] > 0 && have[1] > 0 && two.first_layer == have[0]);
+        if (i)
+            hearth_accel_fail_at(i == 1 ? o.session->offload->a : o.session->offload->next->a, 40);
+        check_logits(&o, want, "two devices");
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(device_stats_at(&o, k).works, i != k + 1);
+            assert_int_equal(device_stats_at(&o, k).tokens == n_tokens, i != k + 1);
+        }
+        close_opened(&o);
+    }
+}
+
 #endif
