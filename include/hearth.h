@@ -450,14 +450,15 @@ struct hearth_session_params {
     // list of hearth_device_at() or parts of names, separated by commas, at most HEARTH_DEVICES_MOST, the one
     // with the last layers last; or "auto": the first that is no CPU; "all": all that are none; NULL: none.
     // No result depends on them. Of models with experts that do not all have room they compute layers'
-    // attention, and experts.
-    // Latent attention, and some rarer kinds (docs/accel.md), leave them the head, and experts; recurrent
+    // attention, and experts; of sparse models in memory that have no room, attention and hot neurons.
+    // Some rarer kinds of attention (docs/accel.md) leave them the head, and experts; recurrent
     // layers leave them what stands behind the last one, and of models with experts attention between.
     const char *device;
     // Bytes of each device's memory that may be used. 0: nine tenths of what is free there; where that is the
     // system's memory, no more than half of what is free besides the budget, for all such devices together.
     uint64_t vram;
-    // So many layers at most, the last ones; the head is one more. 0: as many as there is room for.
+    // So many layers at most, the last ones; the head is one more. 0, or more than there are: as many as there
+    // is room for.
     int device_layers;
     // Not 0: also devices that give other bits than the CPU, so that results depend on them.
     int device_inexact;
@@ -476,7 +477,7 @@ struct hearth_session_params {
     const float *device_shares;
     // [n_cpu_experts] not 0: all experts of this layer are the CPU's. Devices have no hot ones of them, and none
     // pass through a device in prompts; what that leaves of its memory is for attention with its part of the KV
-    // cache, and for experts of other layers. A layer's attention, and the expert that all its tokens use, may be
+    // cache, and for experts of other layers; no layer is whole on a device then. A layer's attention, and the expert that all its tokens use, may be
     // on a device all the same. Layers behind the list's end are as with 0. Read while the session opens.
     const unsigned char *cpu_experts;
     int n_cpu_experts;
@@ -807,7 +808,7 @@ struct hearth_device_stats {
     int works;                     // 0: it has failed, and the CPU does its work
     int layers;                    // whole ones of the model, that follow one another
     int head;                      // and its head
-    uint64_t neurons;              // hot ones of layers that no device has
+    uint64_t neurons;              // hot ones of layers that no device has whole
     uint64_t bytes;                // of its memory
     uint64_t tokens;               // that went through its layers
     uint64_t runs;                 // of kernels

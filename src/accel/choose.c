@@ -178,6 +178,21 @@ static void find_extras(struct hearth_accel *a)
         hearth_accel_compare_one(a);
 }
 
+// Whether it still does what it is told: failures of what was tried were taken, but there are such that last.
+static int check_alive(struct hearth_accel *a, struct hearth_error *err)
+{
+    const float there = 1.0f;
+    float got = 0.0f;
+    struct hearth_accel_memory m = hearth_accel_alloc(a, sizeof there);
+    hearth_accel_write(a, &m, 0, &there, sizeof there);
+    hearth_accel_read(a, &m, 0, &got, sizeof got);
+    hearth_accel_free(a, &m);
+    const int rc = hearth_accel_take(a, err);
+    return rc || got == there
+               ? rc
+               : hearth_fail(err, HEARTH_E_UNSUPPORTED, "%s does not keep what it is told", a->info.name);
+}
+
 static int open_found(struct hearth_accel *a, const struct hearth_accel_params *params,
                       struct hearth_error *err)
 {
@@ -194,8 +209,10 @@ static int open_found(struct hearth_accel *a, const struct hearth_accel_params *
         a->info.has_matrix_units = false;
         rc = hearth_operations_check(a, err);
     }
-    if (!rc)
+    if (!rc) {
         find_extras(a);
+        rc = check_alive(a, err);
+    }
     a->fail_at = params->fail_at;
     return rc;
 }

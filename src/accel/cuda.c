@@ -416,6 +416,7 @@ static void forget(void *state, void *record)
 {
     struct device *d = state;
     d->cu.CtxSetCurrent(d->context);
+    d->cu.StreamSynchronize(d->stream); // it may be on its way
     d->cu.GraphExecDestroy(record);
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An open device, and which ones a text means: for accel.c, lists.c, choose.c, speed.c, weight.c and
-// tests alone.
+// An open device, and which ones a text means: for accel.c, lists.c, choose.c, speed.c, weight.c and tests alone.
 #ifndef HEARTH_ACCEL_INSIDES_H
 #define HEARTH_ACCEL_INSIDES_H
 
@@ -11,14 +10,18 @@ struct hearth_accel_list {
     uint8_t *data; // [bytes] of `cap` that there is room for
     size_t bytes, cap;
     uint64_t hash;
-    uint64_t used; // the list's number when it came last
-    void *record;  // the back end's; NULL: none was made
+    uint64_t used;  // the list's number when it came last
+    int times;      // that it came, until it was recorded
+    void *record;   // the back end's; NULL: none was made
+    bool was_begun; // that record was
 };
-#define HEARTH_ACCEL_LISTS 256 // that are remembered: three of each layer, for some numbers of rows
+// Lists that are remembered: places, and how many of one place. A layer has two in a step, for each number of rows.
+#define HEARTH_ACCEL_LISTS      128
+#define HEARTH_ACCEL_LISTS_WAYS 8
 
 struct hearth_accel_lists {
     bool is_open, refused; // one is being written; the device cannot record any
-    struct hearth_accel_list now, known[HEARTH_ACCEL_LISTS];
+    struct hearth_accel_list now, known[HEARTH_ACCEL_LISTS][HEARTH_ACCEL_LISTS_WAYS];
     uint64_t clock;
 };
 
@@ -42,7 +45,7 @@ bool hearth_accel_list_copy(struct hearth_accel *a, void *to, size_t to_at, void
                             size_t n);
 void hearth_accel_forget_lists(struct hearth_accel *a);
 
-// Whether it has_one: times a product both ways (speed.c). Takes a millisecond, and up to 72 MiB of its memory until then.
+// Whether it has_one: times a product both ways (speed.c). Takes some milliseconds, and up to 72 MiB of its memory.
 void hearth_accel_compare_one(struct hearth_accel *a);
 
 // Those of a list of n that "all" means, [HEARTH_ACCEL_MOST]; returns how many.

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Lists of kernels and copies that come again, as a step's layers do with each token. Where the back end can, a list that
-// comes for the second time is recorded, and from then on begun at once; all others are done one by one.
+// has come some times is recorded, and from then on begun at once; all others are done one by one.
 #include <stdlib.h>
 #include <string.h>
 
 #include "accel/insides.h"
 #include "base/memory.h"
 
+// Times that a list comes before it is recorded: recording takes longer than doing it so often one by one.
+#define TIMES 4
 #define COPY                                                                                                 \
     HEARTH_ACCEL_KERNELS_END // in the place of a kernel; numbers: where to, from where, how many bytes
 
@@ -67,13 +69,18 @@ static uint64_t hash_of(const struct hearth_accel_list *l)
     return hash;
 }
 
+// Where a list is, if it is known.
+static struct hearth_accel_list *places_of(struct hearth_accel *a, const struct hearth_accel_list *l)
+{
+    return a->lists.known[l->hash % HEARTH_ACCEL_LISTS];
+}
+
 static struct hearth_accel_list *find(struct hearth_accel *a, const struct hearth_accel_list *now)
 {
-    for (int i = 0; i < HEARTH_ACCEL_LISTS; i++) {
-        struct hearth_accel_list *l = &a->lists.known[i];
+    struct hearth_accel_list *l = places_of(a, now);
+    for (int i = 0; i < HEARTH_ACCEL_LISTS_WAYS; i++, l++)
         if (l->bytes == now->bytes && l->hash == now->hash && !memcmp(l->data, now->data, now->bytes))
             return l;
-    }
     return NULL;
 }
 
@@ -84,17 +91,19 @@ static void forget_record(struct hearth_accel *a, struct hearth_accel_list *l)
     l->record = NULL;
 }
 
-// The list becomes a known one, in the place of the one that came last the longest ago, whose memory is the next list's.
+// The list becomes a known one, in the place of the one there that came last the longest ago, whose memory is the next
+// list's.
 static void remember(struct hearth_accel *a)
 {
-    struct hearth_accel_list *oldest = a->lists.known;
-    for (int i = 1; i < HEARTH_ACCEL_LISTS; i++)
-        if (a->lists.known[i].used < oldest->used)
-            oldest = &a->lists.known[i];
+    struct hearth_accel_list *oldest = places_of(a, &a->lists.now);
+    for (struct hearth_accel_list *l = oldest, *end = l + HEARTH_ACCEL_LISTS_WAYS; l < end; l++)
+        if (l->used < oldest->used)
+            oldest = l;
     forget_record(a, oldest);
     const struct hearth_accel_list was = *oldest;
     *oldest = a->lists.now;
     oldest->used = a->lists.clock;
+    oldest->times = 1;
     a->lists.now = (struct hearth_accel_list){.data = was.data, .cap = was.cap};
 }
 
@@ -114,23 +123,38 @@ static void record(struct hearth_accel *a, struct hearth_accel_list *l)
     a->error = error;
 }
 
+// Begins a list that was recorded. False: it could not, and the device goes on without lists. (A graph takes memory when
+// it is first begun.) Where one that has been begun before cannot, the device has failed.
+static bool replay(struct hearth_accel *a, struct hearth_accel_list *l)
+{
+    struct hearth_error error = a->error;
+    a->rc = a->backend->replay(a->state, l->record, &a->error);
+    if (a->rc && !l->was_begun) {
+        a->rc = HEARTH_OK;
+        a->error = error;
+        a->lists.refused = true;
+        return false;
+    }
+    a->stats.replays++;
+    l->was_begun = true;
+    return true;
+}
+
 static void do_list(struct hearth_accel *a)
 {
     struct hearth_accel_list *now = &a->lists.now, *known;
     now->hash = hash_of(now);
     a->lists.clock++;
-    known = a->lists.refused ? NULL : find(a, now);
-    if (known && !known->record)
-        record(a, known);
-    if (known)
+    known = find(a, now);
+    if (known) {
         known->used = a->lists.clock;
-    if (known && known->record) {
-        a->rc = a->backend->replay(a->state, known->record, &a->error);
-        a->stats.replays++;
-        return;
+        if (!known->record && ++known->times >= TIMES)
+            record(a, known);
+        if (known->record && replay(a, known))
+            return;
     }
     a->rc = do_one_by_one(a, now);
-    if (!known && !a->lists.refused && !a->rc)
+    if (!known && !a->rc)
         remember(a);
 }
 
@@ -214,10 +238,11 @@ bool hearth_accel_list_copy(struct hearth_accel *a, void *to, size_t to_at, void
 
 void hearth_accel_forget_lists(struct hearth_accel *a)
 {
-    for (int i = 0; i < HEARTH_ACCEL_LISTS; i++) {
-        forget_record(a, &a->lists.known[i]);
-        free(a->lists.known[i].data);
-    }
+    for (size_t i = 0; i < HEARTH_ACCEL_LISTS; i++)
+        for (size_t way = 0; way < HEARTH_ACCEL_LISTS_WAYS; way++) {
+            forget_record(a, &a->lists.known[i][way]);
+            free(a->lists.known[i][way].data);
+        }
     free(a->lists.now.data);
     a->lists = (struct hearth_accel_lists){.refused = a->lists.refused};
 }

@@ -132,7 +132,7 @@ void hearth_accel_quantize(struct hearth_accel *a, const struct hearth_accel_mem
                            const struct hearth_accel_memory *x, size_t k, size_t n_rows)
 {
     const size_t padded = hearth_acts_padded(k);
-    RUN(a, HEARTH_ACCEL_quantize, groups(padded / FEW, GROUP), n_rows, 1, M(acts), M(x), I(k), I(padded),
+    RUN(a, HEARTH_ACCEL_quantize, n_rows, groups(padded / FEW, GROUP), 1, M(acts), M(x), I(k), I(padded),
         I(hearth_acts_bytes(k)));
 }
 

@@ -802,6 +802,7 @@ bool hearth_operations_check_one(struct hearth_accel *a)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         hearth_check_product(c, types[i], 768, 19, 1, false);
     hearth_check_product(c, HEARTH_TYPE_Q4_0, 8608, 5, 1, false);
+    hearth_check_product(c, HEARTH_TYPE_Q6_K, 8448, 5, 1, false);
     hearth_check_experts(c, HEARTH_TYPE_Q4_K, 256, 19, 6, 3, 1, false, 0);
     const int rc = hearth_check_end(c, &err);
     free(c);
@@ -810,7 +811,7 @@ bool hearth_operations_check_one(struct hearth_accel *a)
 
 bool hearth_operations_check_lists(struct hearth_accel *a)
 {
-    enum { N = 70, TIMES = 4 }; // one by one, recorded, and twice more
+    enum { N = 70, TIMES = 6 }; // more than it takes to be recorded
     float there[N] = {0}, got[N] = {0};
     for (int i = 0; i < N; i++)
         there[i] = (float)(i + 1);

@@ -55,7 +55,7 @@ double hearth_accel_speed(struct hearth_accel *a)
 
 // ---- which kernels steps of one token have
 
-// Of weights, as many as no cache has, where the device has memory for so many.
+// Of weights, more than most caches have, where the device has much memory.
 #define COMPARED    ((uint64_t)72 << 20)
 #define OF_MEMORY   256
 #define COMPARISONS 4

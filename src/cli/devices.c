@@ -155,7 +155,8 @@ static size_t tell_one(const struct hearth_device_stats *d, char *out, size_t si
 {
     char bytes[32], hot[60] = "";
     if (d->neurons)
-        snprintf(hot, sizeof hot, ", %llu hot neurons of the others", (unsigned long long)d->neurons);
+        snprintf(hot, sizeof hot, ", %llu hot neurons of %s", (unsigned long long)d->neurons,
+                 d->attention ? "these" : "the others");
     if (d->experts)
         snprintf(hot, sizeof hot, ", %llu hot experts", (unsigned long long)d->experts);
     hearth_cli_format_bytes(bytes, sizeof bytes, d->bytes);

@@ -439,8 +439,8 @@ const struct hearth_option hearth_option_table[] = {
      AT(tensor_split)},
     {"-ngl, --gpu-layers", "--n-gpu-layers", HEARTH_OPTION_STRING, "N", NULL, NULL, NO_RANGE, EVALUATE | PLAN,
      "Resources",
-     "put so many layers on the devices, at most, the last ones; the head is one more. all: as many as there is "
-     "memory for, as without this option. Without --device the first GPU, if there is one",
+     "put so many layers on the devices, at most, the last ones; the head is one more. all, or more than there are: as "
+     "many as there is memory for, as without this option. Without --device the first GPU, if there is one",
      AT(gpu_layers)},
     {"--device-hot", NULL, HEARTH_OPTION_INT, "PERCENT", "-1", NULL, -1, 100, EVALUATE | PLAN, "Resources",
      "of hot neurons and experts that a device has and the CPU, too, have the device compute so many; 0: put none there; "
@@ -451,12 +451,13 @@ const struct hearth_option hearth_option_table[] = {
      "and the head",
      AT(cpu_moe)},
     {"-ncmoe, --n-cpu-moe", NULL, HEARTH_OPTION_INT, "N", "0", NULL, 0, 1e6, EVALUATE | PLAN, "Resources",
-     "leave the experts of the first N layers to the CPU", AT(n_cpu_moe)},
+     "leave the experts of the first N layers to the CPU; the other layers' are hot ones then",
+     AT(n_cpu_moe)},
     {"-ot, --override-tensor", NULL, HEARTH_OPTION_STRING_LIST, "PATTERN=CPU,...", NULL, NULL, NO_RANGE,
      EVALUATE | PLAN, "Resources",
      "leave the experts to the CPU whose tensors' names have a part that the regular expression describes, such as "
-     "\"blk\\.[0-9]\\.ffn_.*_exps=CPU\"; the first pattern that fits a name counts, and other tensors go where their layer "
-     "goes",
+     "\"blk\\.[0-9]\\.ffn_.*_exps=CPU\"; of a layer all three kinds must be named; the first pattern that fits a name counts, and other tensors go where "
+     "their layer goes",
      AT(override_tensor)},
     {"--op-offload", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, (EVALUATE | PLAN) & ~BENCH,
      "Resources",

@@ -57,9 +57,12 @@ void hearth_cli_print_placement(const struct hearth_placement *p, const struct h
     else
         printf(p->head ? "the head" : "no layer");
     if (p->through)
-        printf("; prompts may pass\n    through it with the other%s", model->hp.n_expert ? " experts" : "s");
+        printf("; prompts may pass\n    through it%s", model->hp.n_expert ? " with the other experts"
+                                                       : p->attention     ? ""
+                                                                          : " with the others");
     if (p->neurons)
-        printf("\n    %llu hot neurons of the other layers", (unsigned long long)p->neurons);
+        printf("\n    %llu hot neurons of %s layers", (unsigned long long)p->neurons,
+               p->attention ? "these" : "the other");
     if (p->hot && model->hp.n_expert && p->bytes < p->vram)
         printf("\n    hot experts, in the rest of its memory");
     printf("\n  its speed is not forecast: what it computes counts as if the CPU did\n");

@@ -633,7 +633,7 @@ static void plan_for_pack(struct planning *g)
 static struct hearth_options opening(const struct planning *g)
 {
     struct hearth_options open = *g->o;
-    if (!open.device)
+    if (!open.device && !open.gpu_layers && !open.vram.n)
         open.ram.bytes = 0;
     if (open.machine)
         open.n_threads = hearth_pool_threads_of((int)open.n_threads, g->probe.cores);

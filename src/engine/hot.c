@@ -165,7 +165,9 @@ static uint64_t predictor_bytes(const struct hearth_session *s, int layer)
 {
     const struct hearth_weight *fc1 = &s->model->weights.layers[layer].pred_fc1,
                                *fc2 = &s->model->weights.layers[layer].pred_fc2;
-    if (s->mode.sparsity != HEARTH_SPARSITY_PREDICT || !hearth_has(fc1) || !neuron_bytes(s, layer))
+    // Where single neurons come, those that look at the layer before are asked by the CPU, a layer ahead.
+    const bool early = s->model->load.ram && s->model->hp.predictor_input == HEARTH_PREDICTOR_PREVIOUS;
+    if (s->mode.sparsity != HEARTH_SPARSITY_PREDICT || early || !hearth_has(fc1) || !neuron_bytes(s, layer))
         return 0;
     const uint64_t first = hearth_accel_weight_bytes(fc1->type, fc1->k, fc1->n),
                    second = hearth_accel_weight_bytes(fc2->type, fc2->k, fc2->n);

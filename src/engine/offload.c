@@ -97,6 +97,10 @@ static void begin_device(struct hearth_offload *o)
     const struct hearth_session *s = o->s;
     o->from = s->context.hp->n_layer;
     o->began_ns = 0;
+    if (o->hot) // one that was given up may have left some
+        o->hot->share.all_ns = o->hot->share.wait_ns = 0;
+    for (int k = 0; o->experts && k < 2; k++)
+        o->experts->shares[k].all_ns = o->experts->shares[k].wait_ns = 0;
     o->attends = false;
     if (o->passing)
         hearth_through_experts_begin(o->passing, is_watched(&s->probes) ? 0 : rows_alone(s));
@@ -519,14 +523,17 @@ static bool attend_part(struct hearth_offload *o, int layer, int first, int n)
         send_part(o, first, n);
     o->part = first;
     send_x(o);
-    hearth_accel_begin_list(o->a);
+    const bool again = !o->rows[0].n; // steps come again
+    if (again)
+        hearth_accel_begin_list(o->a);
     for (int k = 0; k < 2; k++)
         if (o->rows[k].n)
             hearth_offload_project(o, &o->rows[k], layer);
     for (int k = 0; k < 2; k++)
         if (o->rows[k].n)
             hearth_offload_add_attention(o, &o->rows[k], layer);
-    hearth_accel_end_list(o->a);
+    if (again)
+        hearth_accel_end_list(o->a);
     fetch(o, layer, events);
     read_x(o);
     share_expert(o, layer);

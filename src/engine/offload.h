@@ -2,7 +2,8 @@
 // Whole layers on devices: the last ones of the model with their part of the KV cache, and the head. The bits are those
 // of the CPU (accel/operations.h), so nobody can tell where a layer was computed. Of several devices each has layers
 // that follow one another; a batch comes to the host between two of them. Of a model with experts that have no room
-// there a layer's attention alone is, with its part of the cache: the batch comes to the host behind it, for the experts.
+// there, or of divided layers, a layer's attention alone is, with its part of the cache: the batch comes to the host behind
+// it, for the rest.
 //
 // What a device stores in its cache comes to the session's pages, too. So forks, files and failures need not know of
 // it: when it fails, the CPU computes its layers from the first one on, with all that it needs.
@@ -160,7 +161,7 @@ bool hearth_offload_has_head(const struct hearth_offload *o);
 // them, or this one: nothing has changed, as the device has failed and the CPU is to go on, or the evaluation is given up,
 // and its fault is raised.
 int hearth_offload_run(struct hearth_offload *o, int layer);
-// The attention of a layer whose experts are the CPU's: work.x becomes what comes to its feed-forward part. False: nothing
+// The attention of a layer whose other part is the CPU's: work.x becomes what comes to its feed-forward part. False: nothing
 // has changed, and it is the CPU's, as no device has it, or one has failed. o may be NULL.
 bool hearth_offload_attend(struct hearth_offload *o, int layer);
 // After the batch's last layer, wherever it was computed: time for what needs some, while nobody waits for a layer.

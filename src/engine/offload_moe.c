@@ -173,8 +173,9 @@ static bool has_plain(const struct hearth_session *s)
     bool has = false;
     for (int i = 0; i < s->model->hp.n_layer; i++) {
         const struct hearth_layer *l = &s->model->weights.layers[i];
-        has |= hearth_has_experts(&s->model->hp, i) && (!hearth_type_info(l->ffn_up_exps.type)->unit_elems ||
-                                                        !hearth_type_info(l->ffn_gate_exps.type)->unit_elems);
+        has |= hearth_has_experts(&s->model->hp, i) &&
+               (!hearth_type_info(l->ffn_up_exps.type)->unit_elems ||
+                (hearth_has(&l->ffn_gate_exps) && !hearth_type_info(l->ffn_gate_exps.type)->unit_elems));
     }
     return has;
 }

@@ -2,7 +2,7 @@
 // Which layers go to which device, and bringing them there: workspace first, then layers from the last one on, each with
 // its part of the cache, then the head, as far as the memory goes. So of models with experts, where all of the layers that
 // are wanted has room. Else of these: the head, what experts pass through, then layers' attention with the cache, then hot
-// experts.
+// experts. Layers of sparse models that have no room are divided: attention of all of them, then hot neurons.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@
 #define LEAST_SHARE 4
 // With fewer rows of a prompt together (or all that there are) whole layers with experts gain nothing.
 #define LEAST_ROWS 32
-// Layers are divided where a device has room for fewer than so many of 8, and for one of so many neurons then.
+// Layers are divided where a device has room for fewer than so many of 8, and only if hot neurons are then a tenth of all.
 #define DIVIDED_BELOW 7
 #define LEAST_HOT     10
 
@@ -600,9 +600,9 @@ static void choose_divided(struct hearth_offload *o, const struct hearth_offload
     const uint64_t head = wants_head(s, p) ? head_bytes(s) : 0, neurons = (uint64_t)hearth_ffn_neurons(hp);
     uint64_t left;
     int layers;
-    if (o->next || hp->n_expert || hp->parallel || p->layers != HEARTH_OFFLOAD_ALL || p->hot_percent < 0 ||
-        o->vram <= head || !hearth_hot_knows(s) || !hearth_offload_knows(s, hp->n_layer - 1) ||
-        !is_in_memory(s))
+    if (o->next || hp->n_expert || hp->parallel || s->mode.sparsity == HEARTH_SPARSITY_OFF ||
+        p->layers != HEARTH_OFFLOAD_ALL || p->hot_percent < 0 || o->vram <= head || !hearth_hot_knows(s) ||
+        !hearth_offload_knows(s, hp->n_layer - 1) || !is_in_memory(s))
         return;
     const uint64_t room = o->vram - head, workspace = size_workspace(o, o->vram);
     if (!workspace || workspace >= room ||

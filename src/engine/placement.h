@@ -13,10 +13,10 @@ struct hearth_placement {
     uint64_t vram;    // bytes of its memory that may be used, and of these those that
     uint64_t bytes;   // layers, the head, a prompt's stages and the workspace take
     int layers;       // the last ones,
-    int attention;    // or, with experts, so many layers' attention alone
+    int attention;    // or so many layers' attention alone
     bool head;
     bool through;     // prompts may pass through it with the other layers, or experts
-    uint64_t neurons; // hot ones of these
+    uint64_t neurons; // hot ones of layers that are not whole there
     bool hot;         // the rest of its memory is for hot neurons and experts
 };
 

@@ -553,7 +553,15 @@ static int open_sources(struct hearth_session *s, struct hearth_error *err)
 
 _Static_assert(HEARTH_DEVICES_MOST == HEARTH_ACCEL_MOST, "as many as one text can mean");
 
-static struct hearth_offload_params offload_params(const struct hearth_session_params *p)
+// More than there are, with the head, is all that there is room for.
+static int wanted_layers(const struct hearth_session *s, const struct hearth_session_params *p)
+{
+    return p->device_layers && p->device_layers <= s->model->hp.n_layer ? p->device_layers
+                                                                        : HEARTH_OFFLOAD_ALL;
+}
+
+static struct hearth_offload_params offload_params(const struct hearth_session *s,
+                                                   const struct hearth_session_params *p)
 {
     return (struct hearth_offload_params){.device = {.device = p->device, .inexact = p->device_inexact != 0},
                                           .vram = p->vram,
@@ -561,7 +569,7 @@ static struct hearth_offload_params offload_params(const struct hearth_session_p
                                           .shares = p->device_shares,
                                           .n_vrams = p->n_vrams,
                                           .n_shares = p->n_device_shares,
-                                          .layers = p->device_layers ? p->device_layers : HEARTH_OFFLOAD_ALL,
+                                          .layers = wanted_layers(s, p),
                                           .hot_percent = p->device_hot_percent,
                                           .cpu_experts = {p->cpu_experts, p->n_cpu_experts},
                                           .prompts = p->device_prompts};
@@ -578,7 +586,7 @@ static void note_placement(struct hearth_session *s, const struct hearth_placeme
 
 static void foresee(struct hearth_session *s, const struct hearth_session_params *p)
 {
-    const struct hearth_offload_params params = offload_params(p);
+    const struct hearth_offload_params params = offload_params(s, p);
     if (hearth_offload_guess(&s->placement, s, &params))
         note_placement(s, &s->placement);
 }
@@ -587,7 +595,7 @@ static void foresee(struct hearth_session *s, const struct hearth_session_params
 static int find_device(struct hearth_session *s, const struct hearth_session_params *p,
                        struct hearth_error *err)
 {
-    const struct hearth_offload_params params = offload_params(p);
+    const struct hearth_offload_params params = offload_params(s, p);
     struct hearth_placement placement;
     const int rc = hearth_offload_find(&s->offload, s, &params, err);
     if (!rc && hearth_offload_foresee(s->offload, &params, &placement))
@@ -599,10 +607,11 @@ static int find_device(struct hearth_session *s, const struct hearth_session_par
 static int use_device(struct hearth_session *s, const struct hearth_session_params *p,
                       struct hearth_error *err)
 {
-    const struct hearth_offload_params params = offload_params(p);
+    const struct hearth_offload_params params = offload_params(s, p);
     const int rc = hearth_offload_place(s->offload, &params, err);
     const struct hearth_offload *o = s->offload;
-    if (!rc && (o->end - o->first < s->user.layers_elsewhere || (s->user.head_elsewhere && !o->head)))
+    if (!rc && ((o->attention ? 0 : o->end - o->first) < s->user.layers_elsewhere ||
+                (s->user.head_elsewhere && !o->head)))
         hearth_log(HEARTH_LOG_WARNING, "the device has less memory than was foreseen: layers, or the head, "
                                        "that it was to have are read from the file for each token");
     s->work.ffn.sparse.hot = hearth_offload_hot(s->offload);

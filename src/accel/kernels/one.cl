@@ -84,7 +84,7 @@ INLINE float add_units(float acc, const struct units *x, const __local uint4 *c,
     return acc;
 }
 
-// An item's lane of a row, which has no meaning where it is not wanted.
+// An item's lane of a row; 0 where that is not wanted.
 INLINE float one_lane(__local uint4 *c, struct token x, struct row r, int wanted, int base, const int bits, const int unit,
                       const int is_half)
 {

@@ -82,14 +82,14 @@ INLINE void quantize_few(__global uchar *acts, const float *v, int at, int padde
         d[at / 32] = !finite ? as_float(0x7fc00000) : zero ? 0.0f : divide(amax, 16256.0f);
 }
 
-// Groups: GROUP times four numbers, rows.
+// Groups: rows, GROUP times four numbers.
 KERNEL quantize(__global uchar *acts, const __global float *x, int k, int padded, int acts_bytes)
 {
     ROOM(GROUP)
-    const int at = ((int)get_group_id(0) * GROUP + ITEM) * FEW;
+    const int at = ((int)get_group_id(1) * GROUP + ITEM) * FEW;
     float v[FEW];
-    load_few(v, x + get_group_id(1) * (size_t)k, k, at);
-    quantize_few(acts + get_group_id(1) * (size_t)acts_bytes, v, at, padded, room);
+    load_few(v, x + get_group_id(0) * (size_t)k, k, at);
+    quantize_few(acts + get_group_id(0) * (size_t)acts_bytes, v, at, padded, room);
 }
 
 // ---- norms
