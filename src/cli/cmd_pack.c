@@ -47,7 +47,13 @@ int hearth_cmd_pack(const struct hearth_options *o)
     hearth_cli_format_bytes(after, sizeof after, result.bytes_out);
     hearth_cli_info("%s -> %s: %" PRIu64 " neurons in %" PRIu64 " spaces, %s", before, after,
                     result.n_neurons, result.n_spaces,
-                    result.ordered ? "by how often they are active" : "in the model's own order");
+                    result.indexed   ? "those of the GPU index first"
+                    : result.ordered ? "by how often they are active"
+                                     : "in the model's own order");
+    if (result.indexed)
+        hearth_cli_info(
+            "an index does not say how often neurons are active: a profile of the model (hearth profile) "
+            "orders them better");
     say_logits(&result, o);
     if (result.no_shares)
         hearth_cli_info("without a profile that knows how large activations are, this pack takes "

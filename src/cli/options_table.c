@@ -133,7 +133,8 @@ const struct hearth_option hearth_option_table[] = {
      "the same with the prompt from FILE, or from standard input when FILE is -", AT(file)},
 
     {"--profile", NULL, HEARTH_OPTION_STRING, "FILE", NULL, NULL, NO_RANGE, PACK, "Input",
-     "a profile of the model, made by hearth profile: neurons are stored by how often they are active",
+     "a profile of the model, made by hearth profile: neurons are stored by how often they are active; or PowerInfer's "
+     "GPU index of it (X.generated.gpuidx): those that it has come first",
      AT(profile)},
     {"--gates-apart", NULL, HEARTH_OPTION_FLAG, NULL, NULL, NULL, NO_RANGE, PACK, "Input",
      "store the gates as matrices of their own, so that steps read only those neurons whose gate is on: for models "

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/os.h"
 #include "base/threads.h"
+#include "convert/pack_order.h"
 #include "convert/pack_space.h"
 #include "convert/profile.h"
 #include "gguf/checksums.h"
@@ -21,9 +22,6 @@
 #define DEFAULT_MEMORY ((size_t)256 << 20)
 #define COPY_BYTES     ((size_t)4 << 20)
 #define MIB            (1024.0 * 1024)
-// A neuron that is active for at least this share of the tokens is computed without asking the predictor:
-// asking costs more than the few products that it would save, and a wrong answer costs most here.
-#define ALWAYS_SHARE 0.5
 
 enum what { COPY, REORDER, BUNDLES, ORDER, COUNTS, VISITS };
 
@@ -39,6 +37,7 @@ struct packer {
     struct hearth_gguf *in;
     struct hearth_gguf_writer *out;
     struct hearth_profile *profile; // or NULL
+    struct hearth_gguf *index;      // PowerInfer's, in its place; or NULL
     const struct hearth_arch *arch;
     struct hearth_hparams hp;
     uint32_t n_layer, n_expert, n_ff, n_embd; // n_expert at least 1; n_ff: of the widest layer
@@ -263,34 +262,13 @@ static int lay_out(struct packer *p)
 
 // ---- the order
 
-static int compare_keys(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-// Orders the neurons by falling count; of equal ones the lower number first. Returns how many
-// leading neurons are nearly always active.
-static uint32_t order_space(const int32_t *counts, int32_t visits, uint32_t n, uint64_t *keys, int32_t *order)
-{
-    uint32_t always = 0;
-    for (uint32_t i = 0; i < n; i++)
-        keys[i] = (uint64_t)(INT32_MAX - counts[i]) << 32 | i;
-    qsort(keys, n, sizeof *keys, compare_keys);
-    for (uint32_t i = 0; i < n; i++)
-        order[i] = (int32_t)(keys[i] & UINT32_MAX);
-    while (visits > 0 && always < n && counts[order[always]] >= ALWAYS_SHARE * visits)
-        always++;
-    return always;
-}
-
 static int order_layer(struct packer *p, uint32_t layer, uint64_t *keys)
 {
     const uint32_t n_ff = ff_of(p, layer);
     const int rc = hearth_profile_read(p->profile, layer, p->counts, p->visits, p->err);
     for (uint32_t e = 0; e < p->n_expert && !rc; e++)
-        p->always[(size_t)layer * p->n_expert + e] =
-            order_space(p->counts + (size_t)e * n_ff, p->visits[e], n_ff, keys, order_of(p, layer, e));
+        p->always[(size_t)layer * p->n_expert + e] = hearth_pack_by_counts(
+            p->counts + (size_t)e * n_ff, p->visits[e], n_ff, keys, order_of(p, layer, e));
     return rc;
 }
 
@@ -315,9 +293,25 @@ static int check_profile_of_model(struct packer *p)
                        hearth_gguf_path(p->in));
 }
 
+static int order_by_index(struct packer *p)
+{
+    if (p->n_expert > 1)
+        return hearth_fail(p->err, HEARTH_E_INVALID,
+                           "%s: such an index is of a model without experts, %s has some",
+                           hearth_gguf_path(p->index), hearth_gguf_path(p->in));
+    p->orders = hearth_calloc(p->n_layer, p->n_ff * sizeof *p->orders);
+    p->always = hearth_calloc(p->n_layer, sizeof *p->always); // nothing says how often they are active
+    int rc = p->orders && p->always ? HEARTH_OK : no_memory(p);
+    for (uint32_t i = 0; i < p->n_layer && !rc; i++)
+        rc = hearth_gpu_index_order(p->index, i, ff_of(p, i), order_of(p, i, 0), p->err);
+    return rc;
+}
+
 static int order_all(struct packer *p)
 {
     const struct hearth_profile *profile = p->profile;
+    if (p->index)
+        return order_by_index(p);
     if (!profile)
         return HEARTH_OK;
     bool fits = profile->n_layer == p->n_layer && profile->n_expert == p->n_expert;
@@ -436,8 +430,9 @@ static int list_steps(struct packer *p)
             continue;
         seen[layer] = true;
         add_step(p, BUNDLES, (uint32_t)layer, NULL);
-        if (p->profile) {
+        if (p->orders)
             add_step(p, ORDER, (uint32_t)layer, NULL);
+        if (p->profile) {
             add_step(p, COUNTS, (uint32_t)layer, NULL);
             add_step(p, VISITS, (uint32_t)layer, NULL);
         }
@@ -803,7 +798,10 @@ static int open_source(struct packer *p, const char *in)
 
 static int decide(struct packer *p)
 {
-    int rc = p->params->profile ? hearth_profile_open(&p->profile, p->params->profile, p->err) : HEARTH_OK;
+    const char *profile = p->params->profile;
+    int rc = profile ? hearth_gpu_index_open(&p->index, profile, p->n_layer, p->err) : HEARTH_OK;
+    if (!rc && profile && !p->index)
+        rc = hearth_profile_open(&p->profile, profile, p->err);
     if (!rc)
         rc = lay_out(p);
     if (!rc)
@@ -824,6 +822,7 @@ static void sum_up(struct packer *p)
     for (uint32_t i = 0; i < p->n_layer; i++)
         r->n_neurons += (uint64_t)p->n_expert * ff_of(p, i);
     r->ordered = p->orders != NULL;
+    r->indexed = p->index != NULL;
     const bool may_have_shares = has_gates(p) && !hearth_is_relu(&p->hp);
     const bool knows_magnitudes = p->profile && p->profile->magnitudes;
     r->no_shares = may_have_shares && !knows_magnitudes;
@@ -963,6 +962,7 @@ static void end(struct packer *p)
     hearth_pool_close(&p->scratch.pool);
     hearth_pack_scratch_free(&p->scratch);
     hearth_profile_close(&p->profile);
+    hearth_gguf_close(&p->index);
     hearth_gguf_close(&p->in);
     free(p->layers);
     free(p->down_from);

@@ -13,8 +13,8 @@ struct hearth_pack_source {
 };
 
 struct hearth_pack_params {
-    // Path of a profile that hearth_profile() made, from any number format of the same model;
-    // NULL: neurons keep their order.
+    // Path of a profile that hearth_profile() made, from any number format of the same model, or of PowerInfer's
+    // GPU index of it (gpu_index.h); NULL: neurons keep their order.
     const char *profile;
     // Name of the number format of down ("Q4_0"), where the source has it the usual way round; NULL: plain
     // numbers stay as they are, blocks become Q8_0.
@@ -45,7 +45,8 @@ struct hearth_pack_result {
     uint32_t n_transposed;        // layers whose down was stored the usual way and transposed
     uint32_t n_requantised;       // layers of these whose down has another format now: `down`
     uint32_t down;                // the last one's format
-    bool ordered;                 // neurons are in the order of a profile
+    bool ordered;                 // neurons are in the order of a profile, or
+    bool indexed;                 // those of an index come first
     bool no_shares;               // thresholds are for this model, but the pack takes no shares: no profile
     bool shares;                  // it takes them, and nothing else leaves neurons out
 };
