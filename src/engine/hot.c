@@ -26,7 +26,7 @@ static struct hearth_hot_layer first_of(const struct hearth_hot_layer *all, size
     return l;
 }
 
-// The neurons that the mask has, of the layer's first clusters, which are `own`; and their sum, on its way.
+// The neurons that the mask has, of the layer's first clusters, which l has, and their sum, to h->out.
 static void compute(struct hearth_hot *h, int layer, const struct hearth_hot_layer *l, size_t rows)
 {
     const struct hearth_hparams *hp = &h->s->model->hp;

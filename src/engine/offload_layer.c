@@ -438,22 +438,6 @@ void hearth_offload_add_attention(struct hearth_offload *o, struct hearth_offloa
         add(o, rows, &o->h, W(l, attn_out_b), W(l, attn_post_norm));
 }
 
-void hearth_offload_share_expert(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)
-{
-    const struct hearth_hparams *hp = o->s->context.hp;
-    const struct hearth_offload_layer *l = layer_of(o, layer);
-    const size_t width = W(l, ffn_down_shared)->k;
-    norm(o, W(l, ffn_norm), W(l, ffn_norm_b), rows);
-    products(o, rows,
-             (const struct hearth_accel_output[]){{&o->gate, W(l, ffn_gate_shared)},
-                                                  {&o->up, W(l, ffn_up_shared)}},
-             2);
-    hearth_accel_activate_quantize(o->a, &o->gate, &o->up, &o->acts, hp->activation, width, (size_t)rows->n);
-    product(o, rows, &rows->branch, W(l, ffn_down_shared), &o->gate, NULL);
-}
-
-// ---- feed-forward part with experts
-
 // The part that all tokens use, of h and acts: gate, up and down, which a layer without experts has in their place. acts
 // become what goes down, which is in gate.
 static void compute_shared(struct hearth_offload *o, const struct hearth_offload_rows *rows,
@@ -470,6 +454,16 @@ static void compute_shared(struct hearth_offload *o, const struct hearth_offload
     hearth_accel_activate_quantize(o->a, &o->gate, gate->n ? &o->up : NULL, &o->acts,
                                    o->s->context.hp->activation, up->n, (size_t)rows->n);
 }
+
+void hearth_offload_share_expert(struct hearth_offload *o, struct hearth_offload_rows *rows, int layer)
+{
+    const struct hearth_offload_layer *l = layer_of(o, layer);
+    norm(o, W(l, ffn_norm), W(l, ffn_norm_b), rows);
+    compute_shared(o, rows, W(l, ffn_gate_shared), W(l, ffn_up_shared), NULL);
+    product(o, rows, &rows->branch, W(l, ffn_down_shared), &o->gate, NULL);
+}
+
+// ---- feed-forward part with experts
 
 // A layer without experts, of a model that has some.
 static void feed_dense(struct hearth_offload *o, const struct hearth_offload_rows *rows, int layer)
