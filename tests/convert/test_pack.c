@@ -14,9 +14,8 @@
 #include "convert/recipe.h"
 #include "engine/session.h"
 #include "made_models.h"
+#include "pack_compare.h"
 #include "pack_support.h"
-
-enum { N_TOKENS = 40 };
 
 struct sample {
     const char *label;
@@ -115,77 +114,6 @@ static void pack_to(const char *out, const char *profile, size_t memory)
     const struct hearth_pack_params params = {.profile = profile, .memory = memory, .n_threads = 2};
     if (hearth_pack_write(source, out, &params, NULL, &err))
         fail_msg("%s", err.message);
-}
-
-static hearth_token token_at(int i)
-{
-    return i ? (i * 37 + 11) % MADE_VOCAB : 1;
-}
-
-static bool keep_row(void *arg, int index, const float *logits)
-{
-    memcpy((float *)arg + (size_t)index * MADE_VOCAB, logits, MADE_VOCAB * sizeof *logits);
-    return true;
-}
-
-// Logits of N_TOKENS tokens, malloc'ed; NULL when the model cannot do this.
-static float *run(const struct hearth_model *m, enum hearth_phase phase, enum hearth_sparsity sparsity)
-{
-    float *out = malloc(N_TOKENS * MADE_VOCAB * sizeof *out);
-    struct hearth_session *s = NULL;
-    struct hearth_session_params params = hearth_session_params_default();
-    struct hearth_error err = {0};
-    hearth_token tokens[N_TOKENS];
-    for (int i = 0; i < N_TOKENS; i++)
-        tokens[i] = token_at(i);
-    params.n_threads = 2;
-    params.type_k = params.type_v = HEARTH_KV_F32;
-    params.sparsity = sparsity;
-    if (hearth_session_open(&s, m, &params, &err))
-        fail_msg("%s", err.message);
-    int seq = hearth_seq_new(s, NULL);
-    if (phase == HEARTH_PHASE_PROMPT)
-        MADE_OK(hearth_prompt(s, seq, tokens, N_TOKENS, keep_row, out, &err));
-    else
-        for (int i = 0; i < N_TOKENS; i++) {
-            MADE_OK(hearth_step(s, &seq, &tokens[i], 1, &err));
-            keep_row(out, i, hearth_logits(s, 0));
-        }
-    hearth_session_close(&s);
-    return out;
-}
-
-// Relative distance of two rows of logits, the largest of all rows.
-static double distance(const float *a, const float *b)
-{
-    double worst = 0;
-    for (int i = 0; i < N_TOKENS; i++) {
-        double diff = 0, norm = 0;
-        for (int j = 0; j < MADE_VOCAB; j++) {
-            const double x = a[i * MADE_VOCAB + j], y = b[i * MADE_VOCAB + j];
-            diff += (x - y) * (x - y);
-            norm += y * y;
-        }
-        worst = diff / norm > worst ? diff / norm : worst;
-    }
-    return sqrt(worst);
-}
-
-static void compare_models(const char *label, const struct hearth_model *a, const struct hearth_model *b,
-                           double most)
-{
-    for (int phase = 0; phase < 2; phase++)
-        for (int sparsity = HEARTH_SPARSITY_OFF; sparsity <= HEARTH_SPARSITY_PREDICT; sparsity++) {
-            if (sparsity == HEARTH_SPARSITY_PREDICT && (!a->hp.has_predictors || most > 0))
-                continue;
-            float *x = run(a, (enum hearth_phase)phase, (enum hearth_sparsity)sparsity);
-            float *y = run(b, (enum hearth_phase)phase, (enum hearth_sparsity)sparsity);
-            const double d = distance(x, y);
-            if (most > 0 ? !(d <= most) : memcmp(x, y, N_TOKENS * MADE_VOCAB * sizeof *x) != 0)
-                fail_msg("%s: phase %d, sparsity %d: logits are %g apart", label, phase, sparsity, d);
-            free(x);
-            free(y);
-        }
 }
 
 // ---- identity
@@ -703,76 +631,6 @@ static void test_profile(void **state)
     }
 }
 
-// PowerInfer's index: every third neuron, from another one on in each layer. n: neurons of a layer that it says.
-static void write_index(const char *path, uint32_t layers, uint64_t n)
-{
-    struct hearth_error err = {0};
-    struct hearth_gguf_writer *w;
-    int32_t *is_there = calloc(n, sizeof *is_there);
-    char name[32];
-    MADE_OK(hearth_gguf_writer_open(&w, path, &err));
-    hearth_gguf_writer_set_pwri(w);
-    MADE_OK(hearth_gguf_put_str(w, "general.architecture", "generic.gpu_index", 17, &err));
-    MADE_OK(hearth_gguf_put_u32(w, "generic.gpu_index.block_count", layers, &err));
-    MADE_OK(hearth_gguf_put_u64(w, "split.vram_capacity", 1 << 20, &err));
-    for (uint32_t layer = 0; layer < layers; layer++) {
-        snprintf(name, sizeof name, "blk.%u.gpu_idx", layer);
-        MADE_OK(hearth_gguf_put_tensor(w, name, HEARTH_TYPE_I32, 1, &n, &err));
-    }
-    for (uint32_t layer = 0; layer < layers; layer++) {
-        for (uint64_t i = 0; i < n; i++)
-            is_there[i] = (i + layer) % 3 == 0;
-        MADE_OK(hearth_gguf_write(w, is_there, n * sizeof *is_there, &err));
-    }
-    MADE_OK(hearth_gguf_finish(&w, &err));
-    free(is_there);
-}
-
-static void test_index(void **state)
-{
-    (void)state;
-    struct hearth_error err = {0};
-    const struct sample rows = {"rows", {.arch = "bamboo", .by_neuron = true, .predictors = true}, -1};
-    struct hearth_pack_result result;
-    const struct hearth_pack_params params = {.profile = other, .n_threads = 2};
-    make_source(&rows);
-    write_index(other, MADE_LAYERS, MADE_F);
-    MADE_OK(hearth_pack_write(source, packed, &params, &result, &err));
-    assert_true(result.ordered && result.indexed);
-    struct hearth_gguf *g;
-    MADE_OK(hearth_gguf_open(&g, packed, &err));
-    for (uint32_t layer = 0; layer < MADE_LAYERS; layer++) {
-        char name[32];
-        int32_t order[MADE_F];
-        snprintf(name, sizeof name, "blk.%u.ffn_order", layer);
-        const struct hearth_gguf_tensor *t = hearth_gguf_tensor(g, name);
-        assert_true(t && t->bytes == sizeof order);
-        MADE_OK(hearth_gguf_read(g, t, order, 0, sizeof order, &err));
-        int at = 0;
-        for (int first = 1; first >= 0; first--)
-            for (int i = 0; i < MADE_F; i++)
-                if (((i + (int)layer) % 3 == 0) == first)
-                    assert_int_equal(order[at++], i);
-    }
-    hearth_gguf_close(&g);
-    struct hearth_model *m = open_model(packed, false), *plain = open_model(source, false);
-    compare_models("index", m, plain, 1e-3); // the same neurons, added up in another order
-    hearth_model_close(&plain);
-    hearth_model_close(&m);
-    // Of other models.
-    write_index(other, MADE_LAYERS + 1, MADE_F);
-    assert_int_equal(hearth_pack_write(source, packed, &params, NULL, &err), HEARTH_E_INVALID);
-    assert_non_null(strstr(err.message, "layers"));
-    write_index(other, MADE_LAYERS, MADE_F + 1);
-    assert_int_equal(hearth_pack_write(source, packed, &params, NULL, &err), HEARTH_E_INVALID);
-    assert_non_null(strstr(err.message, "neurons"));
-    const struct sample experts = {"experts", {.arch = "llama", .experts = true, .set = {RELU}}, -1};
-    make_source(&experts);
-    write_index(other, MADE_LAYERS, MADE_F_EXP);
-    assert_int_equal(hearth_pack_write(source, packed, &params, NULL, &err), HEARTH_E_INVALID);
-    assert_non_null(strstr(err.message, "without experts"));
-}
-
 static void test_profile_refuses(void **state)
 {
     (void)state;
@@ -1049,15 +907,14 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_identity),        cmocka_unit_test(test_gates_apart),
-        cmocka_unit_test(test_widths),          cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_wrong_version),   cmocka_unit_test(test_bounded_memory),
-        cmocka_unit_test(test_transposed),      cmocka_unit_test(test_requantised),
-        cmocka_unit_test(test_profile),         cmocka_unit_test(test_index),
-        cmocka_unit_test(test_profile_refuses), cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_temperature),     cmocka_unit_test(test_powerinfer),
-        cmocka_unit_test(test_source),          cmocka_unit_test(test_hollow),
-        cmocka_unit_test(test_extra_layers),
+        cmocka_unit_test(test_identity),      cmocka_unit_test(test_gates_apart),
+        cmocka_unit_test(test_widths),        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_wrong_version), cmocka_unit_test(test_bounded_memory),
+        cmocka_unit_test(test_transposed),    cmocka_unit_test(test_requantised),
+        cmocka_unit_test(test_profile),       cmocka_unit_test(test_profile_refuses),
+        cmocka_unit_test(test_shares),        cmocka_unit_test(test_temperature),
+        cmocka_unit_test(test_powerinfer),    cmocka_unit_test(test_source),
+        cmocka_unit_test(test_hollow),        cmocka_unit_test(test_extra_layers),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

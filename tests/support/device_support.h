@@ -322,6 +322,15 @@ static inline int check_stops(struct stoppable *o)
     return seq;
 }
 
+// A device that fails at its n-th call from now on; it need not come so far. Closes the session.
+static inline void check_failing_at(struct opened *o, long n, const float *want)
+{
+    hearth_accel_fail_at(o->session->offload->a, n);
+    check_logits(o, want, "a device that fails");
+    assert_true(!device_stats_of(o).works || n > 500);
+    close_opened(o);
+}
+
 // Two devices that divide the layers, or their attention; the first or the second fails. n_tokens: of evaluate().
 static inline void check_two(const char *path, const struct way *way, const float *want, uint64_t n_tokens)
 {
